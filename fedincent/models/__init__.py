@@ -1,0 +1,5 @@
+"""Architectures whose parameters are one row."""
+
+from fedincent.models.base import Model
+
+__all__ = ["Model"]

@@ -1,0 +1,70 @@
+"""Convolutional networks for images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fedincent.datasets import Data
+from fedincent.models.base import Model, refuse
+
+
+@dataclass(kw_only=True)
+class CNN(Model):
+    """Two 5×5 convolutions (6, 16) with pooling, then fully connected 120, 84 and the classifier."""
+
+    def build(self, data: Data) -> nn.Module:
+        if data.kind != "image":
+            raise refuse("cnn", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
+        channels, height, width = data.shape
+        if min(height, width) < 16:
+            raise refuse("cnn", f"needs images of at least 16×16, these are {height}×{width}; use model=mlp")
+        return ConvNet(channels, height, width, data.n_classes)
+
+
+class ConvNet(nn.Module):
+    """conv 5×5, relu, pool 2, twice, and three fully connected layers; no padding."""
+
+    def __init__(self, channels: int, height: int, width: int, n_classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, 6, 5)
+        self.conv2 = nn.Conv2d(6, 16, 5)
+        rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
+        self.fc1 = nn.Linear(16 * rows * columns, 120)
+        self.fc2 = nn.Linear(120, 84)
+        self.classifier = nn.Linear(84, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: batch×channels×height×width → batch×classes. Pooling goes before the relu: they commute, and it is less work."""
+        x = F.relu(halve(self.conv1(x)))
+        x = F.relu(halve(self.conv2(x)))
+        x = F.relu(self.fc1(x.flatten(1)))
+        x = F.relu(self.fc2(x))
+        return self.classifier(x)
+
+
+def halve(x: Tensor) -> Tensor:
+    """Max-pooling 2×2. Without gradients the strided form gives the same numbers in half the time."""
+    if torch.is_grad_enabled() or x.device.type != "cpu":
+        return F.max_pool2d(x, 2)
+    height, width = x.shape[-2] // 2 * 2, x.shape[-1] // 2 * 2
+    x = torch.maximum(x[..., 0:height:2, :width], x[..., 1:height:2, :width])
+    return torch.maximum(x[..., ::2], x[..., 1::2])
+
+
+@dataclass(kw_only=True)
+class ResNet18(Model):
+    """ResNet18 with GroupNorm (4, 8, 16, 32 groups in the four stages) and the CIFAR stem."""
+
+    def build(self, data: Data) -> nn.Module:
+        from torchvision.models import resnet18
+
+        if data.kind != "image":
+            raise refuse("resnet18", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
+        module = resnet18(num_classes=data.n_classes, norm_layer=lambda width: nn.GroupNorm(width // 16, width))
+        module.conv1 = nn.Conv2d(data.shape[0], 64, 3, padding=1, bias=False)
+        module.maxpool = nn.Identity()
+        return module

@@ -1,0 +1,1 @@
+"""What was run: stored, found again, rendered."""

@@ -1,0 +1,142 @@
+"""The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
+
+    <results_dir>/runs/<readable-name>-<hash>/
+        config.yaml  summary.json  clients.csv  rounds.csv  checkpoint.safetensors
+summary.json is written last: a folder that has one is finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from fedincent.errors import FedincentError
+from fedincent.results.files import load_tensors, save_tensors, write_json, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger("fedincent")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """One row per client: client, n_samples, contribution, standalone_accuracy, standalone_loss, accuracy, loss."""
+        import pandas as pd
+
+        return pd.read_csv(self.path / "clients.csv")
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """One row per round; where models were judged, also their accuracies."""
+        import pandas as pd
+
+        return pd.read_csv(self.path / "rounds.csv")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A half-done run: its tensors, how many rounds are done, and what was noted of them."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+class RunFolder:
+    """One run's place in the store."""
+
+    def __init__(self, results_dir: Path, name: str, identity: dict[str, Any]) -> None:
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+        self.key = f"{name}-{digest}"
+        self.path = results_dir / "runs" / self.key
+        self.identity = identity
+
+    def result(self, eval_every: int = 0) -> Result | None:
+        """The finished run, if there is one whose curve is at least as fine as asked for."""
+        path = self.path / "summary.json"
+        if not path.is_file():
+            return None
+        try:
+            summary = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise FedincentError(f"{path} is damaged ({error}); delete that folder and run again") from error
+        stored = summary["eval_every"]
+        fine_enough = eval_every == 0 or (stored > 0 and eval_every % stored == 0)
+        return Result(self.path, summary) if fine_enough else None
+
+    @contextlib.contextmanager
+    def locked(self, on_wait: Callable[[str], None]) -> Iterator[None]:
+        """Hold this run for oneself; whoever comes second is told so and waits. The system frees it if we are killed."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / "run.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            holder = self.path / "run.owner"
+            who = holder.read_text() if holder.is_file() else "another process"
+            on_wait(f"{self.key} is being run by {who}; waiting for it")
+            lock.acquire()
+        try:
+            write_text(self.path / "run.owner", f"process {os.getpid()} on {socket.gethostname()}")
+            for leftover in self.path.glob(".*.*"):  # scratch files of a killed process
+                leftover.unlink(missing_ok=True)
+            yield
+        finally:
+            (self.path / "run.owner").unlink(missing_ok=True)
+            lock.release()
+
+    def discard(self) -> None:
+        """Forget a finished or half-done run."""
+        for name in ("summary.json", "checkpoint.safetensors"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Where a half-done run stopped; a damaged checkpoint is put aside with a warning."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.is_file():
+            return None
+        try:
+            return Checkpoint(*load_tensors(path))
+        except ValueError as error:
+            log.warning("%s; starting this run anew", error)
+            path.rename(path.with_suffix(".damaged"))
+            return None
+
+    def save_checkpoint(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Remember where the run stands."""
+        save_tensors(self.path / "checkpoint.safetensors", tensors, facts)
+
+    def save_config(self, values: dict[str, Any]) -> None:
+        """Write config.yaml: the whole configuration, with what the identity was made of."""
+        content = {**values, "identity": self.identity}
+        write_text(self.path / "config.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+
+    def finish(
+        self, summary: dict[str, Any], clients: pd.DataFrame, rounds: pd.DataFrame, keep_checkpoint: bool
+    ) -> Result:
+        """Write the result's files, summary.json last."""
+        write_text(self.path / "clients.csv", clients.to_csv(index=False))
+        write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
+        write_json(self.path / "summary.json", summary)
+        if not keep_checkpoint:
+            (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+        return Result(self.path, summary)

@@ -1,0 +1,346 @@
+"""One run, top to bottom: load → split → train alone → rounds → judge → store."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import platform
+import time
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import fedincent
+from fedincent.config import Config
+from fedincent.contributions import Baseline
+from fedincent.datasets import Data, load
+from fedincent.errors import ConfigError, DivergenceError
+from fedincent.federation import Federation, Layout, LocalTask, Round, Streams, make_shards, standardise
+from fedincent.mechanisms import Mechanism
+from fedincent.mechanisms.standalone import Standalone
+from fedincent.metrics import summarise
+from fedincent.partitions import assign
+from fedincent.results.store import Result, RunFolder
+from fedincent.training import Executor
+from fedincent.training.auto import Auto
+from fedincent.training.loop import Workload
+from fedincent.view import View, view_for_terminal
+
+log = logging.getLogger("fedincent")
+
+
+def run(config: Config, view: View | None = None) -> Result:
+    """Carry out a run, or find it finished; whatever was begun before is resumed."""
+    view = view or view_for_terminal()
+    stage = Stage(config, view)
+    try:
+        return complete(stage, config.mechanism)
+    finally:
+        stage.close()
+        view.close()
+
+
+def complete(stage: Stage, mechanism: Mechanism) -> Result:
+    """The result of a mechanism on a stage: found in the store, or made under the lock of its folder."""
+    config = stage.config
+    alone = isinstance(mechanism, Standalone)
+    folder = stage.folder(mechanism)
+    force = config.force and mechanism is config.mechanism
+    found = folder.result(config.eval_every if mechanism is config.mechanism else 0)
+    if found and not force:
+        return found
+    with folder.locked(stage.view.message):
+        found = folder.result(config.eval_every if mechanism is config.mechanism else 0)
+        if found and not force:
+            return found
+        if force or folder.result():  # asked for anew, or there with too coarse a curve
+            folder.discard()
+        folder.save_config(config.raw)
+        baseline = None if alone else complete(stage, Standalone())
+        return Session(stage, mechanism, folder, baseline).play()
+
+
+class Stage:
+    """What all runs of one data set, partition, model, recipe and seed share; its costly parts are made when first used."""
+
+    def __init__(self, config: Config, view: View) -> None:
+        self.config, self.view = config, view
+        self.data: Data = load(config.dataset)
+        config.partition.check(self.data.kind, self.data.n_classes)
+        needy = [name for name in ("mechanism", "contribution") if getattr(config, name).needs_held_out()]
+        if needy and config.held_out == 0:
+            raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
+        self.device = pick_device(config.device)
+        self.streams = Streams(config.seed)
+        torch.manual_seed(self.streams.torch_seed("model"))
+        self.module = config.model.build(self.data)
+        self.layout = Layout(self.module)
+        self.initial = self.layout.flatten(self.module).to(self.device)
+        self.chosen = self.choose_executor()
+
+    def choose_executor(self) -> Executor:
+        """The executor to use, `auto` having been decided."""
+        executor = self.config.executor
+        if isinstance(executor, Auto):
+            executor = executor.choose(len(self.data.y_train), self.device.type)
+        if self.device.type not in executor.devices:
+            raise ConfigError("executor", self.config.choices["executor"], f"does not run on device={self.device.type}")
+        return executor
+
+    def folder(self, mechanism: Mechanism) -> RunFolder:
+        """A mechanism's place in the store. Standalone training depends on nothing but the stage: it is shared."""
+        config, names = self.config, self.config.choices
+        numerics = self.chosen.numerics if self.device.type == "cpu" else self.device.type
+        identity: dict[str, Any] = {**config.numbers(), "data": self.data.fingerprint, "numerics": numerics}
+        name = "standalone"
+        if not isinstance(mechanism, Standalone):
+            name = names["mechanism"]
+            identity |= {
+                "mechanism": mechanism.identity(),
+                "contribution": config.contribution.identity(),
+                "participation": config.participation,
+                "ipr_strict": config.ipr_strict,
+            }
+        parts = (name, names["dataset"], names["partition"], names["model"], f"s{config.seed}")
+        return RunFolder(Path(config.results_dir).expanduser(), "-".join(parts), identity)
+
+    @cached_property
+    def split(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """The clients' sample indices, and the held-out ones."""
+        order = self.streams("held_out").permutation(len(self.data.y_train))
+        n_held = int(round(self.config.held_out * len(order)))
+        held, kept = order[:n_held], np.sort(order[n_held:])
+        labels = np.asarray(self.data.y_train)[kept]
+        shares = assign(
+            self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition")
+        )
+        return [kept[share] for share in shares], np.sort(held)
+
+    @cached_property
+    def executor(self) -> Executor:
+        """The executor, at work on this stage's clients."""
+        config, data = self.config, self.data
+        shares, held = self.split
+        shards = make_shards(data, shares, config.partition, self.streams)
+        judged = {"test": (standardise(data, data.x_test), labels_of(data.y_test))}
+        if len(held):
+            judged["held_out"] = (standardise(data, data.x_train[held]), labels_of(data.y_train[held]))
+        if self.device.type != "cpu":
+            shards = dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
+            judged = {k: (x.to(self.device), y.to(self.device)) for k, (x, y) in judged.items()}
+        self.chosen.open(Workload(self.module, shards, judged, config.training, self.streams))
+        return self.chosen
+
+    def close(self) -> None:
+        """Let the executor go, if it was ever used."""
+        if "executor" in self.__dict__:
+            self.executor.close()
+
+    @cached_property
+    def federation(self) -> Federation:
+        """What a mechanism may know."""
+        config = self.config
+        rates = torch.ones(config.n_clients, dtype=torch.float64)
+        if config.participation == "linear":
+            rates = 0.5 * (1 + torch.arange(1, config.n_clients + 1, dtype=torch.float64) / config.n_clients)
+        elif not isinstance(config.participation, str):
+            rates *= config.participation
+        return Federation(
+            initial=self.initial,
+            layout=self.layout,
+            sizes=torch.tensor([len(share) for share in self.split[0]]),
+            participation=rates,
+            streams=self.streams,
+            contribution=config.contribution,
+            judge=lambda models, data: self.executor.judge(models, data),
+        )
+
+
+class Session:
+    """One mechanism's rounds on a stage, from the first or from a checkpoint."""
+
+    def __init__(self, stage: Stage, mechanism: Mechanism, folder: RunFolder, baseline: Result | None) -> None:
+        self.stage, self.config, self.mechanism, self.folder = stage, stage.config, mechanism, folder
+        self.watched = mechanism is stage.config.mechanism  # else it is the baseline of the run that is asked for
+        self.eval_every = self.config.eval_every if self.watched else 0
+        self.baseline = baseline
+        self.contribution = None if baseline is None else self.config.contribution
+        self.history: list[dict[str, Any]] = []
+        self.seconds = {"training": 0.0, "mechanism": 0.0, "judging": 0.0}
+        self.begun = time.perf_counter()
+
+    def play(self) -> Result:
+        """All rounds still to be done, the judgement, and the stored result."""
+        mechanism, config, view = self.mechanism, self.config, self.stage.view
+        federation = self.stage.federation
+        mechanism.start(federation)
+        if self.contribution is not None:
+            self.contribution.start(federation, baseline_of(self.baseline))
+        self.resume()
+        if self.watched:
+            config.logger.started(self.folder.key, config.raw)
+        name = "standalone" if self.baseline is None else config.choices["mechanism"]
+        view.stage(name, config.rounds, len(self.history), config.n_clients)
+        saved = time.monotonic()
+        for index in range(len(self.history), config.rounds):
+            self.history.append(self.play_round(index))
+            if time.monotonic() - saved >= config.checkpoint_every or index + 1 == config.rounds:
+                self.save()
+                saved = time.monotonic()
+            if self.watched:
+                config.logger.round_done(self.history[-1])
+            view.round_done(self.history[-1].get("accuracy_mean"))
+        result = self.judge_and_store()
+        if self.watched:
+            config.logger.finished(result.summary)
+        return result
+
+    def play_round(self, index: int) -> dict[str, Any]:
+        """One round: who joins, from which models, local training, rewards; what rounds.csv says of it."""
+        mechanism, recipe, n = self.mechanism, self.config.training, self.config.n_clients
+        nobody = torch.zeros(n, dtype=torch.bool)
+        round = Round(index, recipe.rate(index), self.stage.streams, nobody, torch.full((n,), torch.nan))
+        round.joined = mechanism.invite(round)
+        incoming = mechanism.incoming(round)
+        tasks = {i: mechanism.task(recipe, round, i) for i in round.joined.nonzero().flatten().tolist()}
+        updates = self.train(index, incoming, tasks, round)
+        begun = time.perf_counter()
+        mechanism.reward(round, updates)
+        self.seconds["mechanism"] += time.perf_counter() - begun
+        losses = round.losses[round.joined]
+        row = {
+            "round": index + 1,
+            "lr": round.lr,
+            "joined": int(round.joined.sum()),
+            "train_loss": float(losses.mean()) if len(losses) else None,
+        }
+        if self.eval_every and (index + 1) % self.eval_every == 0:
+            accuracy, _ = self.judge(mechanism.models, "test")
+            row |= {"accuracy_mean": float(accuracy.mean()), "accuracy_max": float(accuracy.max())}
+            row |= {f"client_{i}": float(a) for i, a in enumerate(accuracy)}
+        return row
+
+    def train(self, index: int, incoming: Tensor, tasks: dict[int, LocalTask], round: Round) -> Tensor:
+        """The updates G (N×D); losses go into the round; a client that diverged stops the run or is left out of the round."""
+        begun = time.perf_counter()
+        updates, reports = self.stage.executor.train(index, incoming, tasks, self.stage.view.client_done)
+        self.seconds["training"] += time.perf_counter() - begun
+        for client, report in reports.items():
+            round.losses[client] = report.loss
+            if not (np.isfinite(report.loss) and bool(updates[client].isfinite().all())):
+                facts = f"client {client} diverged in round {index + 1} at learning rate {tasks[client].lr:g}"
+                if self.config.on_divergence == "stop":
+                    raise DivergenceError(
+                        f"{facts} (loss {report.loss}).\nLower training.lr, or set on_divergence=drop to go on without it."
+                    )
+                log.warning("%s: its update is dropped", facts)
+                updates[client] = 0
+                round.joined[client] = False
+        return updates
+
+    def judge(self, models: Tensor, data: str) -> tuple[Tensor, Tensor]:
+        """Accuracy and loss of models (N×D), with the time it takes accounted for."""
+        begun = time.perf_counter()
+        scores = self.stage.executor.judge(models, data)
+        self.seconds["judging"] += time.perf_counter() - begun
+        return scores
+
+    def judge_and_store(self) -> Result:
+        """Fine-tune where the mechanism says so, judge every client's model, and write everything down."""
+        config, mechanism = self.config, self.mechanism
+        models = mechanism.models
+        task = mechanism.closing_task(config.training)
+        if task is not None:
+            n = config.n_clients
+            closing = Round(config.rounds, task.lr, self.stage.streams, torch.ones(n, dtype=torch.bool), torch.zeros(n))
+            updates = self.train(config.rounds, models, dict.fromkeys(range(n), task), closing)
+            models = updates.add_(models)
+        accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
+        clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
+        if self.baseline is None:
+            alone_accuracy, alone_loss, contribution = accuracy, loss, accuracy
+        else:
+            alone = self.baseline.clients
+            alone_accuracy, alone_loss = alone.accuracy.to_numpy(), alone.loss.to_numpy()
+            contribution = config.contribution.values.numpy()
+        clients["contribution"] = contribution
+        clients["standalone_accuracy"], clients["standalone_loss"] = alone_accuracy, alone_loss
+        clients["accuracy"], clients["loss"] = accuracy, loss
+        if self.baseline is None and config.held_out > 0:
+            clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
+        metrics = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=config.ipr_strict)
+        summary = {**metrics, **self.facts()}
+        return self.folder.finish(summary, clients, pd.DataFrame(self.history), config.keep_checkpoint)
+
+    def facts(self) -> dict[str, Any]:
+        """What a summary says beside the metrics."""
+        config = self.config
+        choices = config.choices if self.baseline is not None else {**config.choices, "mechanism": "standalone"}
+        parts = () if self.baseline is None else (self.mechanism, config.contribution)
+        seconds = {**self.seconds, "total": self.seconds.get("total", 0.0) + time.perf_counter() - self.begun}
+        return {
+            "run": self.folder.key,
+            "choices": choices,
+            "seed": config.seed,
+            "n_clients": config.n_clients,
+            "rounds": config.rounds,
+            "eval_every": self.eval_every,
+            "notes": [note for note in (part.reads_test() for part in parts) if note],
+            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "versions": {
+                "fedincent": fedincent.__version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        tensors = {f"mechanism.{k}": v for k, v in self.mechanism.state_dict().items()}
+        if self.contribution is not None:
+            tensors |= {f"contribution.{k}": v for k, v in self.contribution.state_dict().items()}
+        total = self.seconds.get("total", 0.0) + time.perf_counter() - self.begun
+        facts = {"history": self.history, "seconds": {**self.seconds, "total": total}, "eval_every": self.eval_every}
+        self.folder.save_checkpoint(tensors, facts)
+
+    def resume(self) -> None:
+        """Go on where a checkpoint stands, if there is one that fits."""
+        found = self.folder.checkpoint()
+        if found is None or found.facts["eval_every"] != self.eval_every:
+            return
+        self.history, self.seconds = found.facts["history"], found.facts["seconds"]
+        for name, part in (("mechanism", self.mechanism), ("contribution", self.contribution)):
+            if part is not None:
+                prefix = f"{name}."
+                state = {k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)}
+                part.load_state_dict(state)
+
+
+def baseline_of(result: Result | None) -> Baseline:
+    """What contributions may know of standalone training."""
+    assert result is not None
+    clients = result.clients
+    held = clients["held_out_accuracy"] if "held_out_accuracy" in clients else []
+    as_tensor = [
+        torch.from_numpy(np.array(column, dtype=np.float64)) for column in (clients.accuracy, clients.loss, held)
+    ]
+    return Baseline(*as_tensor)
+
+
+def labels_of(y: np.ndarray) -> Tensor:
+    """Labels as torch wants them."""
+    return torch.from_numpy(np.array(y, dtype=np.int64))
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise ConfigError("device", name, "torch finds no CUDA device here; use device=cpu or device=auto")
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")

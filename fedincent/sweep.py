@@ -1,0 +1,66 @@
+"""Sweeps: Hydra's own multirun, with every value checked before the first run starts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from omegaconf import DictConfig, OmegaConf
+
+from fedincent.config import compose, from_values, own_choices, plugin_overrides
+from fedincent.errors import ConfigError, FedincentError
+from fedincent.groups import conf_folder
+
+
+def sweep(overrides: Sequence[str]) -> None:
+    """Run every combination of the swept values through Hydra's sweeper and launcher; failures are shown as they happen."""
+    import hydra
+
+    check(overrides)
+    sys.argv = ["fedincent", "--multirun", *overrides, *plugin_overrides()]
+    failures: list[str] = []
+    job = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(
+        lambda node: one(node, failures)
+    )
+    try:
+        job()
+    except FedincentError as error:  # a launcher with processes of its own brings it back this way
+        failures.append(str(error))
+    if failures:
+        raise FedincentError(f"{len(failures)} run(s) of the sweep failed; the same command tries those again")
+
+
+def one(node: DictConfig, failures: list[str]) -> None:
+    """One job of the sweep: run it, and print a line on it."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from fedincent.describe import one_line
+    from fedincent.runner import run
+
+    chosen = HydraConfig.get()
+    label = " ".join(chosen.overrides.task)
+    values = OmegaConf.to_container(node, resolve=True)
+    try:
+        result = run(from_values(values, own_choices(chosen.runtime.choices)))  # type: ignore[arg-type]
+    except FedincentError as error:
+        print(f"FAILED  {label}: {error}", file=sys.stderr, flush=True)
+        failures.append(label)
+        return
+    print(f"{label:<48} {one_line(result)}", flush=True)
+
+
+def check(overrides: Sequence[str]) -> None:
+    """Compose each swept value once, so that a typo in the last of a hundred runs is found before the first."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_overrides(list(overrides))
+    except HydraException as error:
+        raise ConfigError("overrides", " ".join(overrides), str(error).splitlines()[0]) from error
+    task = [o for o in parsed if not o.get_key_element().startswith("hydra")]
+    values = [list(o.sweep_string_iterator()) if o.is_sweep_override() else None for o in task]
+    first = [o.input_line if v is None else f"{o.get_key_element()}={v[0]}" for o, v in zip(task, values, strict=True)]
+    for place, (override, swept) in enumerate(zip(task, values, strict=True)):
+        for value in swept or []:
+            compose([*first[:place], f"{override.get_key_element()}={value}", *first[place + 1 :]])
