@@ -57,9 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra override such as dataset=fmnist or seed=3")
     run.add_argument("-m", "--multirun", action="store_true", help="sweep over comma lists and ranges in the overrides")
-    run.add_argument(
-        "--show", action="store_true", help="print the configuration, each field with its meaning, and stop"
-    )
+    run.add_argument("--show", action="store_true", help="print the configuration, each field with its meaning, and stop")
     add_plugins(run)
 
     data = add_verb(

@@ -56,6 +56,7 @@ class Config:
     results_dir: str = option("folder of results")
     checkpoint_every: float = option("seconds between checkpoints", low=0)
     keep_checkpoint: bool = option("keep the final models with a finished run")
+    hints: Mapping[str, Any] = option("what a paper recommends for this data set; mechanisms' files refer to it")
     training: Recipe
     dataset: Dataset
     partition: Partition
@@ -102,10 +103,8 @@ def compose(overrides: Sequence[str] = ()) -> Config:
         with initialize_config_dir(str(conf_folder()), version_base="1.3"):
             node = hydra_compose("config", overrides=[*overrides, *plugin_overrides()], return_hydra_config=True)
             choices = OmegaConf.to_container(node.hydra.runtime.choices)
-            with_hydra = dict(node)
-            values = OmegaConf.to_container(
-                OmegaConf.masked_copy(node, [key for key in with_hydra if key != "hydra"]), resolve=True
-            )
+            own = OmegaConf.masked_copy(node, [str(key) for key in node if key != "hydra"])
+            values = OmegaConf.to_container(own, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(error, overrides) from error
     return from_values(values, own_choices(choices))  # type: ignore[arg-type]
@@ -143,7 +142,7 @@ def explain(error: Exception, overrides: Sequence[str]) -> ConfigError:
         key = key_match.group(1)
         return unknown_field(key, given.get(key, "?"), given)
     first = next((line for line in text.splitlines() if line.strip()), text)
-    return ConfigError("overrides", " ".join(overrides), first)
+    return ConfigError("override", " ".join(overrides), f"{first} (an override is NAME=VALUE)")
 
 
 def unknown_field(key: str, value: str, given: Mapping[str, str]) -> ConfigError:
@@ -158,9 +157,7 @@ def unknown_field(key: str, value: str, given: Mapping[str, str]) -> ConfigError
         place = f"no such field of {group}={choice}"
     else:
         node = yaml.safe_load((conf_folder() / "config.yaml").read_text())
-        known = (
-            [*node.get(parent, {})] if parent else [k for k in node if k not in ("defaults", "hydra")] + [*COMPONENTS]
-        )
+        known = [*node.get(parent, {})] if parent else [k for k in node if k not in ("defaults", "hydra")] + [*COMPONENTS]
         place = "no such field"
     return ConfigError(key, value, f"{place}; {suggest(name, known)}known: {', '.join(known) or '-'}")
 

@@ -33,11 +33,20 @@ class Layout:
         stops = np.cumsum(sizes).tolist()
         self.columns = {n: slice(b - s, b) for n, s, b in zip(self.shapes, sizes, stops, strict=True)}
         self.dim: int = stops[-1]
+        self.linear = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]  # in order
 
     def views(self, rows: Tensor) -> dict[str, Tensor]:
         """Named tensors that look into rows (…×D): each has the shape …×its own."""
         lead = rows.shape[:-1]
         return {n: rows[..., self.columns[n]].view(*lead, *shape) for n, shape in self.shapes.items()}
+
+    def columns_of(self, layers: Sequence[str]) -> Tensor:
+        """Which columns belong to the named layers (D, boolean)."""
+        chosen = torch.zeros(self.dim, dtype=torch.bool)
+        for name, columns in self.columns.items():
+            if name.rpartition(".")[0] in layers:
+                chosen[columns] = True
+        return chosen
 
     def flatten(self, module: nn.Module) -> Tensor:
         """A module's parameters as one new row (D)."""
@@ -69,7 +78,7 @@ class Streams:
 class Shards:
     """All clients' training samples in one block, grouped by client, ready to train on.
 
-    x: n×… standardised (images n×height×width×channels) or tokens; y: n; bounds: client i holds bounds[i]:bounds[i+1].
+    x: n×… standardised (images n×channels×height×width) or tokens; y: n; bounds: client i holds bounds[i]:bounds[i+1].
     """
 
     x: Tensor
@@ -93,11 +102,12 @@ def standardise(data: Data, x: np.ndarray) -> Tensor:
     """Samples as the models take them: float32 with the training set's mean and deviation; token numbers as they are."""
     if data.kind == "text":
         return torch.from_numpy(np.array(x, dtype=np.int64))
-    out = torch.empty(x.shape, dtype=torch.float32)
+    out = torch.empty((len(x), *data.shape), dtype=torch.float32)
     mean, std = torch.tensor(data.mean), torch.tensor(data.std)
     for start in range(0, len(x), 4096):  # in pieces, so that no second copy of the data set is ever held
         piece = slice(start, start + 4096)
-        out[piece] = (torch.from_numpy(np.array(x[piece], dtype=np.float32)) - mean) / std
+        values = (torch.from_numpy(np.array(x[piece], dtype=np.float32)) - mean) / std
+        out[piece] = values.movedim(-1, 1) if data.kind == "image" else values
     return out
 
 

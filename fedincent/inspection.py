@@ -65,9 +65,7 @@ def draw(held: np.ndarray, title: str, output: Path) -> None:
 
     n_clients, n_classes = held.shape
     height = float(np.clip(0.14 * n_clients, 3, 12))
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(8, height), width_ratios=(4, 1), sharey=True, layout="constrained"
-    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, height), width_ratios=(4, 1), sharey=True, layout="constrained")
     image = left.imshow(held, aspect="auto", cmap="viridis", interpolation="nearest")
     figure.colorbar(image, ax=left, label="samples", pad=0.02)
     left.set(xlabel="class", ylabel="client", title=title)

@@ -37,13 +37,14 @@ class Wandb(Logger):
             import wandb
         except ImportError as error:
             raise ConfigError("logger", "wandb", "is not installed: pip install 'fedincent[wandb]'") from error
-        self.run = wandb.init(
+        init: Any = wandb.init
+        self.run = init(
             project=self.project,
             entity=self.entity,
             mode=self.mode,
             dir=self.folder,
             name=name,
-            config=config,  # type: ignore[arg-type]
+            config=config,
         )
 
     def round_done(self, row: dict[str, Any]) -> None:

@@ -113,12 +113,10 @@ class Stage:
     def split(self) -> tuple[list[np.ndarray], np.ndarray]:
         """The clients' sample indices, and the held-out ones."""
         order = self.streams("held_out").permutation(len(self.data.y_train))
-        n_held = int(round(self.config.held_out * len(order)))
+        n_held = round(self.config.held_out * len(order))
         held, kept = order[:n_held], np.sort(order[n_held:])
         labels = np.asarray(self.data.y_train)[kept]
-        shares = assign(
-            self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition")
-        )
+        shares = assign(self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition"))
         return [kept[share] for share in shares], np.sort(held)
 
     @cached_property
@@ -226,7 +224,7 @@ class Session:
         return row
 
     def train(self, index: int, incoming: Tensor, tasks: dict[int, LocalTask], round: Round) -> Tensor:
-        """The updates G (N×D); losses go into the round; a client that diverged stops the run or is left out of the round."""
+        """The updates G (N×D); losses go into the round; a client that diverged stops the run or is left out."""
         begun = time.perf_counter()
         updates, reports = self.stage.executor.train(index, incoming, tasks, self.stage.view.client_done)
         self.seconds["training"] += time.perf_counter() - begun
@@ -326,11 +324,8 @@ def baseline_of(result: Result | None) -> Baseline:
     """What contributions may know of standalone training."""
     assert result is not None
     clients = result.clients
-    held = clients["held_out_accuracy"] if "held_out_accuracy" in clients else []
-    as_tensor = [
-        torch.from_numpy(np.array(column, dtype=np.float64)) for column in (clients.accuracy, clients.loss, held)
-    ]
-    return Baseline(*as_tensor)
+    columns = (clients.accuracy, clients.loss, clients.get("held_out_accuracy", []))
+    return Baseline(*(torch.from_numpy(np.array(column, dtype=np.float64)) for column in columns))
 
 
 def labels_of(y: np.ndarray) -> Tensor:

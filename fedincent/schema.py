@@ -33,13 +33,15 @@ def option(
     below: float | None = None,
     choices: Sequence[str] | None = None,
     identity: bool = True,
+    neutral: Any = None,
 ) -> Any:
     """A documented field: bounds low ≤ v ≤ high, above < v < below, or a list of choices.
 
     identity: whether the value can change a run's numbers (paths and worker counts cannot).
+    neutral: for a field added later, the value that leaves earlier results valid.
     """
     limits = {"low": low, "high": high, "above": above, "below": below, "choices": choices}
-    return dataclasses.field(metadata={"help": help, "identity": identity, **limits})
+    return dataclasses.field(metadata={"help": help, "identity": identity, "neutral": neutral, **limits})
 
 
 @dataclass(kw_only=True)
@@ -50,7 +52,11 @@ class Component:
 
     def identity(self) -> dict[str, Any]:
         """What of this component can change a run's numbers."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.metadata.get("identity", True)}
+        values = {}
+        for field in dataclasses.fields(self):
+            value, neutral = getattr(self, field.name), field.metadata.get("neutral")
+            if field.metadata.get("identity", True) and (neutral is None or value != neutral):
+                values[field.name] = list(value) if isinstance(value, tuple) else value
         return {"class": type(self).__qualname__, "version": self.version, **values}
 
 
@@ -101,9 +107,7 @@ def fill(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     for name in values:
         if name not in fields:
             hint = suggest(name, fields)
-            raise ConfigError(
-                f"{prefix}{name}", values[name], f"no such field; {hint}known: {', '.join(fields) or '-'}"
-            )
+            raise ConfigError(f"{prefix}{name}", values[name], f"no such field; {hint}known: {', '.join(fields) or '-'}")
     missing = [name for name in fields if name not in values]
     if missing:
         raise ConfigError(f"{prefix}{missing[0]}", "(missing)", "must be given a value in the YAML file")
@@ -128,7 +132,7 @@ def convert(value: Any, hint: Any, field: str) -> Any:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise ConfigError(field, value, "must be a list")
         return tuple(convert(v, typing.get_args(hint)[0], field) for v in value)
-    if dataclasses.is_dataclass(hint) or hint is Any or isinstance(value, Component):
+    if dataclasses.is_dataclass(hint) or origin is Mapping:
         return value
     if not fits(value, hint):
         raise ConfigError(field, value, f"must be {type_name(hint)}")

@@ -59,8 +59,13 @@ def check(overrides: Sequence[str]) -> None:
     except HydraException as error:
         raise ConfigError("overrides", " ".join(overrides), str(error).splitlines()[0]) from error
     task = [o for o in parsed if not o.get_key_element().startswith("hydra")]
-    values = [list(o.sweep_string_iterator()) if o.is_sweep_override() else None for o in task]
-    first = [o.input_line if v is None else f"{o.get_key_element()}={v[0]}" for o, v in zip(task, values, strict=True)]
-    for place, (override, swept) in enumerate(zip(task, values, strict=True)):
-        for value in swept or []:
-            compose([*first[:place], f"{override.get_key_element()}={value}", *first[place + 1 :]])
+    choices = [
+        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
+        if o.is_sweep_override()
+        else [str(o.input_line)]
+        for o in task
+    ]
+    first = [choice[0] for choice in choices]
+    for place, swept in enumerate(choices):
+        for override in swept:
+            compose([*first[:place], override, *first[place + 1 :]])

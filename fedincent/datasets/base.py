@@ -47,9 +47,7 @@ class Dataset(Component):
     hint: ClassVar[str] = ""  # how to get the files, for the error message
     files: ClassVar[tuple[str, ...]] = ()  # what is looked for below the root, for the error message
 
-    root: str | None = option(
-        "folder of data sets; null means FEDINCENT_DATA, then the user's cache folder", identity=False
-    )
+    root: str | None = option("folder of data sets; null means FEDINCENT_DATA, then the user's cache folder", identity=False)
 
     def folder(self) -> Path:
         """The data root: `dataset.root`, else FEDINCENT_DATA, else the user's cache folder."""

@@ -56,9 +56,7 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
         meta = json.loads((entry / "meta.json").read_text())
         arrays = {name: np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"the cached arrays in {entry} are damaged ({error}); delete that folder and run again"
-        ) from error
+        raise DataError(f"the cached arrays in {entry} are damaged ({error}); delete that folder and run again") from error
     return Data(
         name=dataset.name,
         **arrays,

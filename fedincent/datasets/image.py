@@ -57,9 +57,9 @@ class IdxImages(Dataset):
 
 def read_idx(path: Path) -> np.ndarray:
     """One idx file of unsigned bytes: two zero bytes, type 8, number of axes, axes as big-endian int32, then the data."""
-    opened = gzip.open(path) if path.suffix == ".gz" else path.open("rb")
-    with opened as file:
-        content = file.read()
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
     if content[:3] != b"\x00\x00\x08" or len(content) < 4:
         raise ValueError(f"{path.name} does not begin as an idx file of bytes")
     axes = content[3]
@@ -140,9 +140,7 @@ class Cifar(Dataset):
         arrays = {}
         for split in ("train", "test"):
             try:
-                part = getattr(torchvision.datasets, self.torchvision_name)(
-                    str(paths[0].parent.parent), split == "train"
-                )
+                part = getattr(torchvision.datasets, self.torchvision_name)(str(paths[0].parent.parent), split == "train")
             except RuntimeError as error:
                 raise ValueError(str(error).splitlines()[0]) from error
             arrays[f"x_{split}"], arrays[f"y_{split}"] = part.data, np.array(part.targets, dtype=np.int64)
@@ -191,9 +189,7 @@ class TinyImageNet(Dataset):
         folder = paths[0].parent
         wnids = sorted(paths[0].read_text().split())
         number = {wnid: k for k, wnid in enumerate(wnids)}
-        train = [
-            (image, k) for wnid, k in number.items() for image in sorted((folder / "train" / wnid).glob("images/*"))
-        ]
+        train = [(image, k) for wnid, k in number.items() for image in sorted((folder / "train" / wnid).glob("images/*"))]
         rows = [line.split("\t") for line in paths[1].read_text().splitlines() if line.strip()]
         test = [(folder / "val" / "images" / row[0], number[row[1]]) for row in rows]
         arrays: dict[str, Any] = {}

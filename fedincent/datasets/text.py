@@ -101,9 +101,7 @@ class Sent140(TextDataset):
         "testdata.manual.2009.06.14.csv",
     )
     files: ClassVar[tuple[str, ...]] = ("training.1600000.processed.noemoticon.csv[.gz]", "sent140.csv[.gz]")
-    hint: ClassVar[str] = (
-        "Unpack the official trainingandtestdata.zip there, or set dataset.file to a csv of its format."
-    )
+    hint: ClassVar[str] = "Unpack the official trainingandtestdata.zip there, or set dataset.file to a csv of its format."
 
     file: str | None = option("path of another csv of the same six columns, plain or gzipped", identity=False)
     test_fraction: float = option("share held out for testing where the official test csv is missing", above=0, below=1)

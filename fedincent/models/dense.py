@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -24,7 +25,7 @@ class MLP(Model):
             raise refuse("mlp", "needs numbers, the data set holds text; use model=lstm")
         widths = [math.prod(data.shape), *self.hidden]
         layers: list[nn.Module] = [nn.Flatten()]
-        for a, b in zip(widths, widths[1:], strict=False):
+        for a, b in itertools.pairwise(widths):
             layers += [nn.Linear(a, b), nn.ReLU()]
             if self.dropout > 0:
                 layers.append(nn.Dropout(self.dropout))

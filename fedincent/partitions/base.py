@@ -38,9 +38,7 @@ class Partition(Component):
         return False
 
 
-def assign(
-    partition: Partition, labels: np.ndarray, n_classes: int, n_clients: int, rng: np.random.Generator
-) -> Shares:
+def assign(partition: Partition, labels: np.ndarray, n_classes: int, n_clients: int, rng: np.random.Generator) -> Shares:
     """Carry out a partition and check what it promises: enough for everybody, nothing held twice."""
     if n_clients * partition.min_size > len(labels):
         raise ConfigError(

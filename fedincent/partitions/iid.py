@@ -21,9 +21,7 @@ class Iid(Partition):
         if not self.stratified:
             return np.array_split(rng.permutation(len(labels)), n_clients)
         by_class = np.concatenate(shuffled_classes(labels, n_classes, rng))
-        return [
-            by_class[i::n_clients] for i in range(n_clients)
-        ]  # dealt like cards: classes and sizes differ by at most 1
+        return [by_class[i::n_clients] for i in range(n_clients)]  # dealt like cards: classes and sizes differ by at most 1
 
 
 @dataclass(kw_only=True)

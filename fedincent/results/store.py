@@ -126,17 +126,14 @@ class RunFolder:
         save_tensors(self.path / "checkpoint.safetensors", tensors, facts)
 
     def save_config(self, values: dict[str, Any]) -> None:
-        """Write config.yaml: the whole configuration, with what the identity was made of."""
-        content = {**values, "identity": self.identity}
-        write_text(self.path / "config.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        """Write config.yaml: the whole configuration."""
+        write_text(self.path / "config.yaml", yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
-    def finish(
-        self, summary: dict[str, Any], clients: pd.DataFrame, rounds: pd.DataFrame, keep_checkpoint: bool
-    ) -> Result:
+    def finish(self, summary: dict[str, Any], clients: pd.DataFrame, rounds: pd.DataFrame, keep_checkpoint: bool) -> Result:
         """Write the result's files, summary.json last."""
         write_text(self.path / "clients.csv", clients.to_csv(index=False))
         write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
-        write_json(self.path / "summary.json", summary)
+        write_json(self.path / "summary.json", {**summary, "identity": self.identity})
         if not keep_checkpoint:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
-        return Result(self.path, summary)
+        return Result(self.path, {**summary, "identity": self.identity})

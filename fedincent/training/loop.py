@@ -39,11 +39,6 @@ class Report:
     incoming_loss: float = float("nan")  # of the model it was given, on its training data, where the task asks for it
 
 
-def channels_first(x: Tensor) -> Tensor:
-    """A batch as a module takes it: images from …×height×width×channels to …×channels×height×width, by view."""
-    return x.movedim(-1, -3) if x.ndim >= 4 else x
-
-
 def epoch_of(
     shards: Shards, client: int, recipe: Recipe, streams: Streams, round_index: int, epoch: int
 ) -> tuple[Tensor, Tensor]:
@@ -85,7 +80,7 @@ class Trainer:
         total, steps = torch.zeros((), device=self.row.device), 0
         for x, y in self.batches(client, task, round_index):
             self.gradient.zero_()
-            loss = F.cross_entropy(self.module(channels_first(x)), y)
+            loss = F.cross_entropy(self.module(x), y)
             loss.backward()
             if task.proximal:
                 self.gradient.add_(self.row - incoming, alpha=task.proximal)
@@ -121,7 +116,7 @@ class Trainer:
         self.module.eval()
         right, loss = 0, 0.0
         for samples, labels in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
-            scores = self.module(channels_first(samples))
+            scores = self.module(samples)
             right += int((scores.argmax(1) == labels).sum())
             loss += float(F.cross_entropy(scores, labels, reduction="sum"))
         return right / len(y), loss / len(y)

@@ -7,7 +7,7 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -104,10 +104,8 @@ class Processes(Executor):
         following = next(waiting, None)
         if following is not None:
             busy[pipe] = following[0]
-            try:
+            with suppress(ConnectionError):  # a dead worker is reported, with its job, when its answer is awaited
                 pipe.send(following[1])
-            except ConnectionError:
-                pass  # it is dead: its closed pipe is found, and reported with the job, when its answer is awaited
 
 
 def what(job: tuple[Any, ...]) -> str:

@@ -1,0 +1,37 @@
+"""Rewards by rank: the better a client's own model, the more of the others' updates it receives (Kong et al. 2022).
+
+The joined clients are put in order of the accuracy of their freshly trained local models, the worst first; the client at
+place r receives the mean of the updates of places 1…r, itself included. In that order S is lower triangular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedincent.federation import Round
+from fedincent.mechanisms.base import Mechanism
+from fedincent.schema import option
+
+
+@dataclass(kw_only=True)
+class Rank(Mechanism):
+    """The client at place r gets the mean of the updates of places 1…r, the worst being first (Kong et al. 2022)."""
+
+    validation: str = option("which data put the clients in order", choices=("test", "held_out"))
+
+    def reads_test(self) -> str:
+        return "Rank orders the clients by accuracy on the test set in every round" if self.validation == "test" else ""
+
+    def needs_held_out(self) -> bool:
+        return self.validation == "held_out"
+
+    def reward(self, round: Round, updates: Tensor) -> None:
+        joined = round.joined.nonzero().flatten().to(updates.device)
+        accuracy, _ = self.federation.judge(self.models[joined] + updates[joined], self.validation)
+        order = joined[accuracy.argsort(stable=True).to(updates.device)]
+        places = torch.arange(1, len(order) + 1, device=updates.device)
+        shares = torch.ones(len(order), len(order), device=updates.device).tril() / places[:, None]
+        self.models[order] += shares.to(updates) @ updates[order]
