@@ -103,12 +103,17 @@ def standardise(data: Data, x: np.ndarray) -> Tensor:
     if data.kind == "text":
         return torch.from_numpy(np.array(x, dtype=np.int64))
     out = torch.empty((len(x), *data.shape), dtype=torch.float32)
-    mean, std = torch.tensor(data.mean), torch.tensor(data.std)
+    mean, std = torch.tensor(data.mean, dtype=torch.float32), torch.tensor(data.std, dtype=torch.float32)
     for start in range(0, len(x), 4096):  # in pieces, so that no second copy of the data set is ever held
         piece = slice(start, start + 4096)
         values = (torch.from_numpy(np.array(x[piece], dtype=np.float32)) - mean) / std
         out[piece] = values.movedim(-1, 1) if data.kind == "image" else values
     return out
+
+
+def standardised_black(data: Data) -> Tensor:
+    """The value of a black pixel after standardisation (channels)."""
+    return -torch.tensor(data.mean, dtype=torch.float32) / torch.tensor(data.std, dtype=torch.float32)
 
 
 def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams) -> Shards:
@@ -122,7 +127,7 @@ def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, 
         y=torch.from_numpy(np.array(data.y_train[order], dtype=np.int64)),
         bounds=bounds,
         noise=levels if redraw else [],
-        black=(-torch.tensor(data.mean) / torch.tensor(data.std)) if data.kind == "image" else None,
+        black=standardised_black(data) if data.kind == "image" else None,
     )
     if not redraw:
         for client, level in enumerate(levels):

@@ -29,6 +29,7 @@ def own_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in a folder of its own and stores its results there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDINCENT_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("FEDINCENT_PLUGINS", "")  # and so taken back after a test whose command line sets it
     return tmp_path / "results"
 
 

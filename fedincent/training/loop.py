@@ -17,7 +17,7 @@ from fedincent.schema import Recipe
 from fedincent.training.augment import crop_and_flip
 from fedincent.training.optimizers import OPTIMIZERS
 
-JUDGE_BATCH = 500  # samples; small enough for the activations to stay in the cache
+JUDGE_BATCH = 250  # samples; the activations then stay in the cache (500: 10 % slower, 1000: twice as slow)
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Trainer:
         self.work = work
         self.module = work.module
         self.layout = Layout(self.module)
-        self.row = torch.empty(self.layout.dim, device=work.shards.x.device)
+        self.row = self.layout.flatten(self.module).to(work.shards.x.device)
         self.gradient = torch.zeros_like(self.row)
         self.layout.bind(self.module, self.row, self.gradient)
         self.optimizer = OPTIMIZERS[work.recipe.optimizer](self.row)
