@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from fedincent.federation import LocalTask
@@ -23,7 +22,7 @@ class Serial(Executor):
     def open(self, work: Workload) -> None:
         super().open(work)
         self.trainer = Trainer(work)
-        self.updates = torch.zeros(len(work.shards.sizes), self.trainer.layout.dim, device=work.shards.x.device)
+        self.updates = self.trainer.row.new_zeros(len(work.shards.sizes), self.trainer.layout.dim)
 
     def train(
         self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
