@@ -156,6 +156,7 @@ class Stage:
             streams=self.streams,
             contribution=config.contribution,
             judge=lambda models, data: self.executor.judge(models, data),
+            cores=self.executor.parallel,
         )
 
 

@@ -81,3 +81,21 @@ def test_tokens_stay_tokens() -> None:
     x = np.array([[1, 2, 0]], dtype=np.int32)
     data = Data("d", x, np.zeros(1, int), x, np.zeros(1, int), "text", 2, vocabulary=3)
     assert standardise(data, x).tolist() == [[1, 2, 0]]
+
+
+def test_products_are_the_same_on_any_number_of_cores(make_federation, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr("fedincent.federation.WORTH_THREADS", 0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as every executor does
+    federation = make_federation(7, module=nn.Linear(60, 50))
+    rng = torch.Generator().manual_seed(0)
+    shares, updates = (torch.rand(7, n, generator=rng) for n in (7, federation.dim))
+    results = []
+    for cores in (1, 2, 3):
+        federation.cores = cores
+        models = federation.replicas()
+        federation.add_product(models, shares, updates)
+        results.append(models)
+    torch.set_num_threads(threads)
+    torch.testing.assert_close(results[0], federation.initial + shares @ updates)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])

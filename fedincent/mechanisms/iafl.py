@@ -48,8 +48,7 @@ class IAFL(Mechanism):
             return
         joined = round.joined.numpy()
         rates = reward_rates(self.federation.contribution.measure(round, updates).numpy(), self.ceiling, self.kappa)
-        peers = sample_peers(rates, joined, round.stream("peers"))
-        self.models.addmm_(torch.from_numpy(peers).to(updates), updates)
+        self.federation.add_product(self.models, sample_peers(rates, joined, round.stream("peers")), updates)
         sample = sample_reference(rates, joined, self.reference, round.stream("reference"))
         self.reference_model.add_(torch.from_numpy(sample).to(updates) @ updates)
 

@@ -29,9 +29,11 @@ class Rank(Mechanism):
         return self.validation == "held_out"
 
     def reward(self, round: Round, updates: Tensor) -> None:
-        joined = round.joined.nonzero().flatten().to(updates.device)
+        joined = round.joined.nonzero().flatten()
         accuracy, _ = self.federation.judge(self.models[joined] + updates[joined], self.validation)
-        order = joined[accuracy.argsort(stable=True).to(updates.device)]
-        places = torch.arange(1, len(order) + 1, device=updates.device)
-        shares = torch.ones(len(order), len(order), device=updates.device).tril() / places[:, None]
-        self.models[order] += shares.to(updates) @ updates[order]
+        order = joined[accuracy.argsort(stable=True)]
+        shares = torch.zeros(self.federation.n, self.federation.n, dtype=torch.float64)
+        shares[order[:, None], order] = (
+            torch.ones(len(order), len(order)).tril().double() / torch.arange(1, len(order) + 1)[:, None]
+        )
+        self.federation.add_product(self.models, shares, updates)

@@ -1,4 +1,4 @@
-"""2×2 max-pooling that is cheap on a CPU: first the two rows of a window, then the two columns.
+"""2×2 max-pooling and relu in one, cheap on a CPU: first the two rows of a window, then the two columns.
 
 The library's kernel notes where each maximum was; finding that out again in the backward pass, from the values, costs less
 than noting it. Among equal values the right column goes first, in it the lower one (the library: the upper left first).
@@ -14,24 +14,37 @@ from torch import Tensor
 
 
 def halve(x: Tensor) -> Tensor:
-    """Max-pooling 2×2 with stride 2 of …×height×width; an odd last row or column is left out."""
-    if x.device.type != "cpu":
-        return F.max_pool2d(x, 2)
+    """relu of the maximum of each 2×2 window of …×height×width; an odd last row or column is left out."""
+    if x.device.type != "cpu" or x.is_mkldnn:
+        return F.relu(F.max_pool2d(x, 2))
     if x.shape[-2] % 2 or x.shape[-1] % 2:
         x = x[..., : x.shape[-2] // 2 * 2, : x.shape[-1] // 2 * 2]
     return Halve.apply(x)[0] if torch.is_grad_enabled() else maxima(x)[0]
 
 
+def blocked(x: Tensor) -> Tensor:
+    """Images in the layout that a CPU's convolutions work in, so that it is not made and unmade at every layer.
+
+    Only where no gradient can be asked for: pooling is as fast there as ours, and judging takes a fifth less.
+    """
+    if torch.is_inference_mode_enabled() and x.dtype == torch.float32 and x.device.type == "cpu":
+        return x.to_mkldnn() if torch.backends.mkldnn.is_available() else x
+    return x
+
+
+def dense(x: Tensor) -> Tensor:
+    """The ordinary layout again."""
+    return x.to_dense() if x.is_mkldnn else x
+
+
 def maxima(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The maximum of each 2×2 window, and on the way there of each pair one above the other."""
+    """The maximum of each 2×2 window, not below 0, and on the way there of each pair one above the other."""
     rows = torch.maximum(x[..., ::2, :], x[..., 1::2, :])
-    return torch.maximum(rows[..., ::2], rows[..., 1::2]), rows
+    return torch.maximum(rows[..., ::2], rows[..., 1::2]).relu_(), rows
 
 
 class Halve(torch.autograd.Function):
     """`maxima` with the gradient of the first."""
-
-    generate_vmap_rule = True
 
     @staticmethod
     def forward(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,21 +52,28 @@ class Halve(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(output[1])
-        ctx.save_for_backward(inputs[0], output[1])
+        best, rows = output
+        ctx.mark_non_differentiable(rows)
+        ctx.save_for_backward(inputs[0], rows, best)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> Tensor:
-        x, rows = ctx.saved_tensors
-        along = torch.empty_like(rows)
+        x, rows, best = ctx.saved_tensors
+        gradient = pass_where_positive(gradient, best)
         left = pass_where_positive(gradient, rows[..., ::2] - rows[..., 1::2])
+        along = torch.empty_like(rows)
         along[..., ::2] = left
-        along[..., 1::2] = gradient - left
-        out = torch.empty_like(x)
+        torch.sub(gradient, left, out=along[..., 1::2])
         upper = pass_where_positive(along, x[..., ::2, :] - x[..., 1::2, :])
+        out = torch.empty_like(x)
         out[..., ::2, :] = upper
-        out[..., 1::2, :] = along - upper
+        torch.sub(along, upper, out=out[..., 1::2, :])
         return out
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        """Any number of leading dimensions will do, so a batch of clients is just one more."""
+        return Halve.apply(x.movedim(in_dims[0], 0)), (0, 0)
 
 
 def pass_where_positive(gradient: Tensor, difference: Tensor) -> Tensor:

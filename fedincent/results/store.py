@@ -126,8 +126,9 @@ class RunFolder:
         save_tensors(self.path / "checkpoint.safetensors", tensors, facts)
 
     def save_config(self, values: dict[str, Any]) -> None:
-        """Write config.yaml: the whole configuration."""
-        write_text(self.path / "config.yaml", yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        """Write config.yaml: the whole configuration, but for where on this machine the results go."""
+        portable = {name: value for name, value in values.items() if name != "results_dir"}
+        write_text(self.path / "config.yaml", yaml.safe_dump(portable, sort_keys=False, allow_unicode=True))
 
     def finish(self, summary: dict[str, Any], clients: pd.DataFrame, rounds: pd.DataFrame, keep_checkpoint: bool) -> Result:
         """Write the result's files, summary.json last."""

@@ -34,6 +34,11 @@ class Executor(Component):
         """Let go of everything that `open` took."""
         torch.set_num_threads(self.threads)
 
+    @property
+    def parallel(self) -> int:
+        """How many cores the executor keeps busy; a mechanism's large products may use as many."""
+        return 1
+
     def train(
         self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
     ) -> tuple[Tensor, dict[int, Report]]:

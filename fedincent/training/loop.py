@@ -56,6 +56,14 @@ def epoch_of(
     return x, y[order]
 
 
+def seed_torch(seed: int, device: torch.device) -> None:
+    """Seed the one generator that is used; torch.manual_seed would also note a stack trace for GPUs that are not there."""
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    else:
+        torch.default_generator.manual_seed(seed)
+
+
 class Trainer:
     """Trains and judges one model at a time on one thread."""
 
@@ -74,7 +82,7 @@ class Trainer:
         self.row.copy_(incoming)
         if task.incoming_loss:
             report.incoming_loss = self.judge_bound(*self.work.shards.of(client))[1]
-        torch.manual_seed(self.work.streams.torch_seed("dropout", round_index, client))
+        seed_torch(self.work.streams.torch_seed("dropout", round_index, client), self.row.device)
         self.module.train()
         self.optimizer.reset()
         total, steps = torch.zeros((), device=self.row.device), 0

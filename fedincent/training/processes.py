@@ -22,6 +22,8 @@ from fedincent.schema import option
 from fedincent.training.executor import Executor, Tick
 from fedincent.training.loop import Report, Trainer, Workload
 
+Job = tuple[str, int, Any, int]  # train or judge, which client or row, the task or the data, the round
+
 
 @dataclass(kw_only=True)
 class Processes(Executor):
@@ -35,15 +37,22 @@ class Processes(Executor):
         dim = Layout(work.module).dim
         self.incoming = torch.zeros(n, dim).share_memory_()  # Θ as the workers see it, and models to be judged
         self.updates = torch.zeros(n, dim).share_memory_()
+        count = min(self.workers or cores(), n)
+        self.at_work = torch.zeros(count, dtype=torch.int64).share_memory_()  # the job that each worker is at
         context = torch.multiprocessing.get_context("spawn")
         self.team = []
         with hidden_main():
-            for _ in range(min(self.workers or cores(), n)):
+            for rank in range(count):
                 ours, theirs = context.Pipe()
-                process = context.Process(target=serve, args=(theirs, work, self.incoming, self.updates), daemon=True)
+                shared = (work, self.incoming, self.updates, self.at_work)
+                process = context.Process(target=serve, args=(rank, theirs, *shared), daemon=True)
                 process.start()
                 theirs.close()
                 self.team.append((process, ours))
+
+    @property
+    def parallel(self) -> int:
+        return len(self.team)
 
     def close(self) -> None:
         for process, pipe in self.team:
@@ -61,7 +70,7 @@ class Processes(Executor):
         self.updates[absent] = 0
         sizes = self.work.shards.sizes
         longest_first = sorted(tasks, key=lambda client: (-sizes[client], client))
-        jobs = [("train", client, tasks[client], round_index) for client in longest_first]
+        jobs: list[Job] = [("train", client, tasks[client], round_index) for client in longest_first]
         answers = self.spread(jobs, tick)
         return self.updates, {job[1]: answer for job, answer in zip(jobs, answers, strict=True)}
 
@@ -71,68 +80,79 @@ class Processes(Executor):
             piece = rows[start : start + len(self.incoming)]
             for place, row in enumerate(piece):
                 self.incoming[place].copy_(models[row])
-            scores += self.spread([("judge", place, data, None) for place in range(len(piece))], lambda: None)
+            scores += self.spread([("judge", place, data, 0) for place in range(len(piece))], lambda: None)
         return scores
 
-    def spread(self, jobs: list[tuple[Any, ...]], tick: Tick) -> list[Any]:
-        """Hand the jobs out in order to whoever is free; their answers in the same order."""
+    def spread(self, jobs: list[Job], tick: Tick) -> list[Any]:
+        """Hand the jobs out in order, a few at a time, to whoever is free; their answers in the same order."""
         answers: list[Any] = [None] * len(jobs)
-        waiting = iter(enumerate(jobs))
-        busy: dict[Connection, int] = {}
-        process_of = {pipe: process for process, pipe in self.team}
+        given = 0
+        busy: dict[Connection, tuple[int, int]] = {}  # a worker's pipe, and which jobs it has: from, to
+        ranks = {pipe: rank for rank, (_, pipe) in enumerate(self.team)}
+
+        def hand_out(pipe: Connection) -> None:
+            nonlocal given
+            if given < len(jobs):
+                stop = given + max(1, (len(jobs) - given) // (4 * len(self.team)))  # fewer towards the end
+                busy[pipe] = (given, stop)
+                with suppress(ConnectionError):  # a dead worker is reported, with its job, when its answer is awaited
+                    pipe.send((given, jobs[given:stop]))
+                given = stop
+
         for _, pipe in self.team:
-            self.hand_out(pipe, waiting, busy)
+            hand_out(pipe)
         while busy:
-            ready = wait([*busy, *(process_of[pipe].sentinel for pipe in busy)])
-            for pipe in [p for p in busy if p in ready or process_of[p].sentinel in ready]:
-                number = busy.pop(pipe)
-                try:
-                    failed, answers[number] = pipe.recv()
-                except (EOFError, ConnectionError) as error:
-                    process_of[pipe].join(timeout=5)
-                    code = process_of[pipe].exitcode
-                    raise WorkerError(f"a worker process died (exit code {code}) while {what(jobs[number])}") from error
-                if failed:
-                    raise WorkerError(f"a worker process failed while {what(jobs[number])}:\n{answers[number]}")
-                tick()
-                self.hand_out(pipe, waiting, busy)
+            ready = wait([*busy, *(self.team[ranks[pipe]][0].sentinel for pipe in busy)])
+            for pipe in [p for p in busy if p in ready or self.team[ranks[p]][0].sentinel in ready]:
+                start, stop = busy.pop(pipe)
+                failure, answers[start:stop] = self.receive(pipe, ranks[pipe], stop - start)
+                if failure:
+                    job = jobs[int(self.at_work[ranks[pipe]])]
+                    raise WorkerError(f"a worker process {failure[0]} while {what(job)}{failure[1]}")
+                for _ in range(start, stop):
+                    tick()
+                hand_out(pipe)
         return answers
 
-    @staticmethod
-    def hand_out(pipe: Connection, waiting: Iterator[tuple[int, tuple[Any, ...]]], busy: dict[Connection, int]) -> None:
-        """Give a free worker the next job, if there is one."""
-        following = next(waiting, None)
-        if following is not None:
-            busy[pipe] = following[0]
-            with suppress(ConnectionError):  # a dead worker is reported, with its job, when its answer is awaited
-                pipe.send(following[1])
+    def receive(self, pipe: Connection, rank: int, count: int) -> tuple[tuple[str, str] | None, list[Any]]:
+        """A worker's answers, or what became of it."""
+        try:
+            trace, answers = pipe.recv()
+        except (EOFError, ConnectionError):
+            process = self.team[rank][0]
+            process.join(timeout=5)
+            return (f"died (exit code {process.exitcode})", ""), [None] * count
+        return (("failed", f":\n{trace}") if trace else None), answers
 
 
-def what(job: tuple[Any, ...]) -> str:
+def what(job: Job) -> str:
     """A job in words."""
     kind, number, _, round_index = job
     return f"training client {number} in round {round_index + 1}" if kind == "train" else f"judging model {number}"
 
 
-def serve(pipe: Connection, work: Workload, incoming: Tensor, updates: Tensor) -> None:
-    """A worker's life: take a job, do it, answer (failed, result); end when the pipe is closed."""
+def serve(rank: int, pipe: Connection, work: Workload, incoming: Tensor, updates: Tensor, at_work: Tensor) -> None:
+    """A worker's life: take some jobs, do them, answer (stack trace, results); end when the pipe is closed."""
     torch.set_num_threads(1)
     trainer = Trainer(work)
     while True:
         try:
-            kind, number, detail, round_index = pipe.recv()
+            first, jobs = pipe.recv()
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
+        answers: list[Any] = []
         try:
-            if kind == "train":
-                answer: Any = trainer.train(number, incoming[number], detail, round_index, updates[number])
-            else:
-                answer = trainer.judge(incoming[number], detail)
-            pipe.send((False, answer))
-        except KeyboardInterrupt:
+            for place, (kind, number, detail, round_index) in enumerate(jobs, first):
+                at_work[rank] = place
+                if kind == "train":
+                    answers.append(trainer.train(number, incoming[number], detail, round_index, updates[number]))
+                else:
+                    answers.append(trainer.judge(incoming[number], detail))
+            pipe.send(("", answers))
+        except (KeyboardInterrupt, BrokenPipeError):
             return
         except Exception:
-            pipe.send((True, traceback.format_exc()))
+            pipe.send((traceback.format_exc(), [None] * len(jobs)))
 
 
 def cores() -> int:

@@ -1,0 +1,268 @@
+"""`make bench`: how fast we are, as ratios from one interleaved run; written to results/bench/.
+
+Every ratio is taken within one repetition, so that a machine that is slow for a while is slow for both sides; what is
+printed is the median over the repetitions, with the smallest and the largest.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+
+import fedincent
+from benchmarks import bare
+from fedincent.config import compose
+from fedincent.federation import Federation, Layout, LocalTask, Round, Shards, Streams
+from fedincent.models.image import ConvNet
+from fedincent.runner import Stage, complete
+from fedincent.schema import Recipe
+from fedincent.training.loop import Workload
+from fedincent.training.processes import Processes
+from fedincent.training.serial import Serial
+from fedincent.view import View
+
+RECIPE = Recipe(optimizer="adam", lr=0.001, decay=1.0, batch_size=64, local_epochs=1, augment="none")
+TOTAL = 60_000  # training samples: 50 clients × 1,200, as Fashion-MNIST
+REPETITIONS = int(os.environ.get("BENCH_REPETITIONS", "5"))
+JUDGED = 10  # models judged in one repetition; the cost per model does not depend on how many there are
+
+Row = tuple[str, float, float, float, str]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long it takes."""
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def pixels(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples of Fashion-MNIST's shape."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((count, 1, 28, 28), dtype=np.float32))
+    return x, torch.from_numpy(rng.integers(0, 10, count))
+
+
+def workload(n_clients: int) -> Workload:
+    """So many clients with equal shares of the same samples."""
+    x, y = pixels(TOTAL)
+    bounds = np.linspace(0, TOTAL, n_clients + 1).astype(int).tolist()
+    torch.manual_seed(0)
+    return Workload(ConvNet(1, 28, 28, 10), Shards(x, y, bounds), {"test": pixels(10_000)}, RECIPE, Streams(0))
+
+
+def spread(name: str, ratios: list[float], target: str) -> Row:
+    """Median, smallest and largest of a ratio."""
+    row = (name, median(ratios), min(ratios), max(ratios), target)
+    print(f"{name:<62} {row[1]:6.2f}  ({row[2]:.2f} – {row[3]:.2f})   {target}", flush=True)
+    return row
+
+
+def training_and_judging() -> list[Row]:
+    """Our loops against the bare ones: one round of 50 clients, and the judging of models."""
+    work = workload(50)
+    x, y, bounds = work.shards.x, work.shards.y, work.shards.bounds
+    model = bare.TextbookCNN()
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    rows = Layout(work.module).flatten(work.module).repeat(50, 1)
+    tasks = {client: LocalTask(lr=0.001) for client in range(50)}
+    torch.set_num_threads(1)
+    pair = bare.TwoProcesses(x, y, bounds)
+    serial, processes = Serial(), Processes(workers=2)
+    processes.open(work)
+    serial.open(work)
+    test = work.judged["test"]
+    weights = [start] * JUDGED
+    models = rows[:JUDGED] + 1e-3 * torch.arange(JUDGED)[:, None]
+    sides: dict[str, Callable[[], object]] = {
+        "bare": lambda: bare.train_round(model, start, x, y, bounds, range(50)),
+        "serial": lambda: serial.train(0, rows, tasks, lambda: None),
+        "bare 2": lambda: pair.train_round(start),
+        "processes": lambda: processes.train(0, rows, tasks, lambda: None),
+        "bare judging": lambda: bare.evaluate(model, weights, *test),
+        "judging": lambda: serial.judge(models, "test"),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for repetition in range(-1, REPETITIONS):  # the first is to warm up
+        for name, side in sides.items():
+            spent = seconds(side)
+            if repetition >= 0:
+                taken[name].append(spent)
+    for closing in (serial.close, processes.close, pair.close):
+        closing()
+
+    def ratio(over: str, under: str) -> list[float]:
+        return [a / b for a, b in zip(taken[over], taken[under], strict=True)]
+
+    for name, values in taken.items():
+        print(f"  {name}: {median(values):.2f} s", flush=True)
+    return [
+        spread("serial is faster than the bare loop, one thread, by", ratio("bare", "serial"), "≥ 1.30"),
+        spread("processes (2) are faster than the bare loop in 2 processes by", ratio("bare 2", "processes"), "≥ 1.25"),
+        spread("processes (2) are faster than serial by", ratio("serial", "processes"), "≥ 1.85"),
+        spread("judging models is faster than bare judging by", ratio("bare judging", "judging"), "≥ 2.50"),
+    ]
+
+
+def growth() -> list[Row]:
+    """A round of IAFL over more clients with the same data, and the mechanisms' own cost."""
+    rounds: dict[int, list[float]] = {50: [], 200: [], 1000: []}
+    shares: dict[str, list[float]] = {}
+    for _ in range(max(2, REPETITIONS // 2)):
+        for n, times in rounds.items():
+            work = workload(n)
+            executor = Processes(workers=2)
+            executor.open(work)
+            federation = make_federation(work, n, executor)
+            mechanism = compose(["mechanism=iafl"]).mechanism
+            mechanism.start(federation)
+            tasks = {client: LocalTask(lr=0.001) for client in range(n)}
+
+            def play(index: int, mechanism=mechanism, executor=executor, tasks=tasks, n=n) -> None:  # type: ignore[no-untyped-def]
+                round = Round(index, 0.001, Streams(0), torch.ones(n, dtype=torch.bool), torch.zeros(n))
+                updates, _ = executor.train(index, mechanism.incoming(round), tasks, lambda: None)
+                mechanism.reward(round, updates)
+
+            play(0)
+            times.append(min(seconds(lambda: play(1)), seconds(lambda: play(2))))
+            if n == 50:
+                for name, share in mechanism_shares(work, executor, times[-1]).items():
+                    shares.setdefault(name, []).append(share)
+            executor.close()
+    rows = [
+        spread(f"a round with N = {n:,} takes, of one with N = 50 and the same data,", relative(times, rounds[50]), target)
+        for n, times, target in ((200, rounds[200], ""), (1000, rounds[1000], "≤ 1.35"))
+    ]
+    return rows + [spread(f"{name} takes, of a round with N = 50,", values, "≤ 0.03") for name, values in shares.items()]
+
+
+def relative(times: list[float], base: list[float]) -> list[float]:
+    """Each time as a multiple of its repetition's base."""
+    return [a / b for a, b in zip(times, base, strict=True)]
+
+
+def make_federation(work: Workload, n: int, executor: Processes) -> Federation:
+    """A federation whose contributions are spread evenly over 0.2 … 1."""
+    layout = Layout(work.module)
+    contribution = compose(["contribution=data_size"]).contribution
+    contribution.values = torch.linspace(0.2, 1.0, n, dtype=torch.float64)
+    return Federation(
+        layout.flatten(work.module),
+        layout,
+        torch.tensor(work.shards.sizes),
+        torch.ones(n),
+        Streams(0),
+        contribution,
+        executor.judge,
+        executor.parallel,
+    )
+
+
+def mechanism_shares(work: Workload, executor: Processes, round_seconds: float) -> dict[str, float]:
+    """What each mechanism's own algebra costs beside a round's training (Rank: without its judging of models)."""
+    shares = {}
+    updates = 1e-3 * torch.randn(50, Layout(work.module).dim)
+    everybody = torch.ones(50, dtype=torch.bool)
+    for name in ("iafl", "cgsv", "lg_fedavg", "rank"):
+        federation = make_federation(work, 50, executor)
+        federation.judge = lambda models, data: (torch.rand(len(models)), torch.zeros(len(models)))
+        mechanism = compose([f"mechanism={name}"]).mechanism
+        mechanism.start(federation)
+        times = [
+            seconds(lambda: mechanism.reward(Round(index, 0.001, Streams(0), everybody, torch.zeros(50)), updates.clone()))  # noqa: B023
+            for index in range(6)
+        ]
+        shares[name] = median(times[1:]) / round_seconds
+    return shares
+
+
+def whole_run() -> list[Row]:
+    """A run of IAFL over 50 rounds, its standalone baseline stored already, against its pure local training."""
+    with tempfile.TemporaryDirectory() as folder:
+        x, y = pixels(TOTAL)
+        images = (x.clamp(-3, 3) * 40 + 128).to(torch.uint8).movedim(1, -1).numpy()
+        np.savez(Path(folder) / "fmnist.npz", x_train=images, y_train=y, x_test=images[:10_000], y_test=y[:10_000])
+        os.environ["FEDINCENT_CACHE"] = folder
+        overrides = ["dataset=fmnist", f"dataset.root={folder}", f"results_dir={folder}/results", "partition=iid"]
+        config = compose([*overrides, "executor=processes", "executor.workers=2"])
+        stage = Stage(config, View())
+        complete(stage, compose(["mechanism=standalone"]).mechanism)
+        stage.close()
+        begun = time.perf_counter()
+        fresh = Stage(compose([*overrides, "executor=processes", "executor.workers=2"]), View())
+        training = 0.0
+        train = Processes.train
+
+        def timed(self, *args):  # type: ignore[no-untyped-def]
+            nonlocal training
+            started = time.perf_counter()
+            try:
+                return train(self, *args)
+            finally:
+                training += time.perf_counter() - started
+
+        Processes.train = timed  # type: ignore[method-assign]
+        complete(fresh, fresh.config.mechanism)
+        fresh.close()
+        whole = time.perf_counter() - begun
+        Processes.train = train  # type: ignore[method-assign]
+    return [spread("a whole IAFL run of 50 rounds takes, of its pure training,", [whole / training], "≤ 1.08")]
+
+
+def start_up() -> list[Row]:
+    """Seconds until something happens."""
+    helping = [
+        seconds(lambda: subprocess.run([sys.executable, "-m", "fedincent", "--help"], capture_output=True)) for _ in range(5)
+    ]
+    code = (
+        "import time, fedincent.runner\nfrom fedincent.config import compose\nfrom fedincent.view import View\n"
+        "begun = time.perf_counter()\n"
+        "class First(View):\n    def client_done(self):\n        print(time.perf_counter() - begun); raise SystemExit\n"
+        "fedincent.runner.run(compose(['results_dir=' + __import__('tempfile').mkdtemp()]), First())"
+    )
+    firsts = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    return [
+        spread("seconds of `fedincent --help`", helping, "≤ 0.70"),
+        spread("seconds from the imports to the first client trained, digits", firsts, "≤ 3.00"),
+    ]
+
+
+def main() -> None:
+    """All of it, printed and written to results/bench/."""
+    print(f"{os.cpu_count()} cores, {topology()}, torch {torch.__version__}")
+    print(f"{REPETITIONS} repetitions: median (smallest – largest)")
+    rows = [*start_up(), *training_and_judging(), *growth(), *whole_run()]
+    target = Path("results/bench")
+    target.mkdir(parents=True, exist_ok=True)
+    file = target / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.csv"
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow(["what", "median", "min", "max", "target", "cores", "topology", "torch", "python", "fedincent"])
+        versions = (os.cpu_count(), topology(), torch.__version__, platform.python_version(), fedincent.__version__)
+        writer.writerows([*row, *versions] for row in rows)
+    print(f"written to {file}")
+
+
+def topology() -> str:
+    """Whether the first two cores are one core's threads."""
+    path = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+    siblings = path.read_text().strip() if path.is_file() else "?"
+    return f"threads of core 0: {siblings}"
+
+
+if __name__ == "__main__":
+    main()
