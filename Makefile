@@ -35,6 +35,23 @@ lint: setup ## ruff and mypy
 bench: setup ## speed as ratios against bare PyTorch loops, into results/bench/
 	$(BIN)/python -m benchmarks.run
 
+TABLES := $(patsubst conf/table/%.yaml,%,$(wildcard conf/table/*.yaml))
+FIGURES := $(patsubst conf/figure/%.yaml,%,$(wildcard conf/figure/*.yaml))
+TABLE_TARGETS := $(foreach t,$(TABLES),$(subst -,-table,$(t)))
+FIGURE_TARGETS := $(foreach f,$(FIGURES),$(subst -,-figure,$(f)))
+.PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl
+
+tables-list: ## every table and figure target: iafl-table1 … iafl-figure1 … (SEEDS=3 ONLY=dataset=fmnist limit a table)
+	@printf '  %s\n' $(TABLE_TARGETS) $(FIGURE_TARGETS)
+
+$(TABLE_TARGETS): setup
+	$(BIN)/fedincent table $(subst -table,-,$@) --run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY))
+
+$(FIGURE_TARGETS): setup
+	$(BIN)/fedincent figure $(subst -figure,-,$@) --run
+
+iafl: $(filter iafl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IAFL paper (weeks of computing for all seeds)
+
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m build --wheel
 

@@ -1,4 +1,4 @@
-"""The command line: run · data · list. Heavy imports happen inside the verbs, so that --help is instant."""
+"""The command line: run · table · figure · data · list. Heavy imports happen inside the verbs, so that --help is instant."""
 
 from __future__ import annotations
 
@@ -13,13 +13,23 @@ from fedincent import __version__
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.groups import options_of
 
-GROUPS = ("datasets", "partitions", "models", "mechanisms", "contributions", "executors", "loggers", "experiments")
+GROUPS = (
+    "datasets",
+    "partitions",
+    "models",
+    "mechanisms",
+    "contributions",
+    "executors",
+    "loggers",
+    "experiments",
+    "tables",
+    "figures",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `fedincent`; errors a user can mend are shown as their message alone."""
-    parser = make_parser()
-    given = parser.parse_args(arguments)
+    given = parse(arguments)
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     if getattr(given, "plugins", None):
         os.environ["FEDINCENT_PLUGINS"] = str(Path(given.plugins).expanduser().resolve())
@@ -31,6 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\nfedincent: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         sys.exit(130)
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The parsed command line; words after an option join those before it, wherever the verb takes any number of words."""
+    parser = make_parser()
+    given, rest = parser.parse_known_args(arguments)
+    words = next((getattr(given, name) for name in ("overrides", "filters", "names") if hasattr(given, name)), None)
+    if rest and (words is None or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if words is not None:
+        words.extend(rest)
+    return given
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -59,6 +81,39 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument("-m", "--multirun", action="store_true", help="sweep over comma lists and ranges in the overrides")
     run.add_argument("--show", action="store_true", help="print the configuration, each field with its meaning, and stop")
     add_plugins(run)
+
+    table = add_verb(
+        verbs,
+        "table",
+        table_verb,
+        "render a paper's table from what was run, or run what it still needs",
+        "fedincent table iafl-1 --only dataset=fmnist",
+        "fedincent table iafl-1 --run --seeds 3 --only dataset=fmnist,mnist",
+        "Files go to RESULTS/tables/ as Markdown, CSV and LaTeX. `fedincent list tables` shows the tables. With --sweep\n"
+        "a grid of any metric over the stored runs: fedincent table --sweep mechanism.kappa --metric pearson dataset=digits",
+    )
+    table.add_argument("name", nargs="?", metavar="NAME", help="which table; with --sweep, a filter such as dataset=digits")
+    table.add_argument("filters", nargs="*", metavar="FILTER", help="with --sweep: more filters NAME=VALUE")
+    table.add_argument(
+        "--only", action="append", default=[], metavar="KEY=A,B", help="dataset=…, setting=… or mechanism=… to keep"
+    )
+    table.add_argument("--sweep", action="append", default=[], metavar="FIELD", help="one or two fields to make a grid of")
+    table.add_argument("--metric", default="pearson", help="metric of the grid (default: %(default)s)")
+    add_plan(table)
+    table.add_argument("--seeds", type=int, metavar="K", help="seeds 0 … K−1 instead of the table's own number")
+
+    figure = add_verb(
+        verbs,
+        "figure",
+        figure_verb,
+        "draw a paper's figure from what was run, or run what it still needs",
+        "fedincent figure iafl-1",
+        "fedincent figure iafl-1 --run dataset=digits model=cnn training.lr=0.005",
+        "PNG and SVG go to RESULTS/figures/. `fedincent list figures` shows the figures; overrides change all of its runs.",
+    )
+    figure.add_argument("name", metavar="NAME", help="which figure")
+    figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the figure")
+    add_plan(figure)
 
     data = add_verb(
         verbs,
@@ -103,6 +158,17 @@ def add_verb(verbs, name, action, help, first, second, more):  # type: ignore[no
     return verb
 
 
+def add_plan(parser: argparse.ArgumentParser) -> None:
+    """The options of verbs that can carry out many runs."""
+    parser.add_argument(
+        "--run", action="store_true", help="first do the runs that are missing, as many at once as there are cores"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="list the runs that are missing, and stop")
+    parser.add_argument("--jobs", type=int, metavar="J", help="runs at once (default: one per core)")
+    parser.add_argument("--results", metavar="DIR", help="folder of results (default: FEDINCENT_RESULTS, else results)")
+    add_plugins(parser)
+
+
 def add_plugins(parser: argparse.ArgumentParser) -> None:
     """The option that brings one's own components."""
     parser.add_argument(
@@ -129,6 +195,81 @@ def run_verb(given: argparse.Namespace) -> None:
     from fedincent.runner import run
 
     print_result(run(config))
+
+
+def results_folder(given: argparse.Namespace) -> Path:
+    """Where the results are."""
+    return Path(given.results or os.environ.get("FEDINCENT_RESULTS") or "results").expanduser()
+
+
+def carry_out(given: argparse.Namespace, wishes: list) -> None:
+    """Do, or list, the runs that are missing."""
+    from fedincent.results.plan import run_missing
+    from fedincent.training.processes import cores
+
+    for name in ("jobs", "seeds"):
+        value = getattr(given, name, None)
+        if value is not None and value < 1:
+            raise ConfigError(f"--{name}", value, "must be ≥ 1")
+    run_missing(wishes, results_folder(given), given.jobs or cores(), given.dry_run)
+
+
+def table_verb(given: argparse.Namespace) -> None:
+    """fedincent table"""
+    from fedincent.results import render
+    from fedincent.results.index import Index
+    from fedincent.results.table import fill_cells, load_table
+
+    folder = results_folder(given)
+    if given.sweep:
+        from fedincent.results.sweep_table import sweep_grid
+
+        sweep_grid(folder, given.sweep[:2], given.metric, [part for part in (given.name, *given.filters) if part])
+        return
+    if not given.name:
+        raise ConfigError("table", "(nothing)", f"which one? known: {', '.join(options_of('table'))}")
+    table = load_table(given.name)
+    only = parse_only(given.only)
+    failure = None
+    if given.run or given.dry_run:
+        try:
+            carry_out(given, table.wishes(given.seeds, only))
+        except FedincentError as error:  # what could be run is rendered all the same
+            failure = error
+        if given.dry_run:
+            return
+    cells = fill_cells(table, Index(folder), given.seeds, only)
+    if not cells:
+        raise ConfigError("--only", " ".join(given.only), "leaves nothing of the table")
+    render.to_terminal(table, cells)
+    if not only:
+        print("files:", *render.to_files(table, cells, folder / "tables"))
+    if failure:
+        raise failure
+
+
+def parse_only(parts: Sequence[str]) -> dict[str, list[str]]:
+    """--only dataset=fmnist,mnist as a mapping."""
+    only = {}
+    for part in parts:
+        name, _, values = part.partition("=")
+        if name not in ("dataset", "setting", "mechanism") or not values:
+            raise ConfigError("--only", part, "must be dataset=…, setting=… or mechanism=…, values separated by commas")
+        only[name] = values.split(",")
+    return only
+
+
+def figure_verb(given: argparse.Namespace) -> None:
+    """fedincent figure"""
+    from fedincent.results.figures import draw, load_figure
+
+    figure = load_figure(given.name)
+    if given.run or given.dry_run:
+        carry_out(given, figure.wishes(given.overrides))
+        if given.dry_run:
+            return
+    folder = results_folder(given)
+    print("files:", *draw(figure, given.overrides, folder, folder / "figures"))
 
 
 def list_verb(given: argparse.Namespace) -> None:

@@ -68,11 +68,15 @@ class Config:
     choices: dict[str, str] = field(init=False)  # which YAML was chosen in each group
     raw: dict[str, Any] = field(init=False)  # the plain values, for config.yaml
 
-    def numbers(self) -> dict[str, Any]:
-        """What of the plain fields can change a run's numbers, with the recipe, the partition and the model."""
-        plain = ("seed", "n_clients", "rounds", "held_out", "on_divergence")
-        parts = {name: getattr(self, name).identity() for name in ("training", "partition", "model")}
-        return {**{name: getattr(self, name) for name in plain}, **parts}
+    def identity(self, alone: bool) -> dict[str, Any]:
+        """What of the configuration can change a run's numbers (of standalone training, where `alone`)."""
+        plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
+        parts = ["training", "partition", "model"]
+        if not alone:  # standalone training depends on nothing else: it is shared by all mechanisms
+            plain += ["participation", "ipr_strict"]
+            parts += ["mechanism", "contribution"]
+        values = {name: getattr(self, name) for name in plain}
+        return {**values, **{name: getattr(self, name).identity() for name in parts}}
 
 
 def from_values(values: Mapping[str, Any], choices: Mapping[str, str]) -> Config:

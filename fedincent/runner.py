@@ -93,19 +93,12 @@ class Stage:
         return executor
 
     def folder(self, mechanism: Mechanism) -> RunFolder:
-        """A mechanism's place in the store. Standalone training depends on nothing but the stage: it is shared."""
+        """A mechanism's place in the store."""
         config, names = self.config, self.config.choices
+        alone = isinstance(mechanism, Standalone)
         numerics = self.chosen.numerics if self.device.type == "cpu" else self.device.type
-        identity: dict[str, Any] = {**config.numbers(), "data": self.data.fingerprint, "numerics": numerics}
-        name = "standalone"
-        if not isinstance(mechanism, Standalone):
-            name = names["mechanism"]
-            identity |= {
-                "mechanism": mechanism.identity(),
-                "contribution": config.contribution.identity(),
-                "participation": config.participation,
-                "ipr_strict": config.ipr_strict,
-            }
+        identity = {**config.identity(alone), "data": self.data.fingerprint, "numerics": numerics}
+        name = "standalone" if alone else names["mechanism"]
         parts = (name, names["dataset"], names["partition"], names["model"], f"s{config.seed}")
         return RunFolder(Path(config.results_dir).expanduser(), "-".join(parts), identity)
 
@@ -280,7 +273,7 @@ class Session:
         """What a summary says beside the metrics."""
         config = self.config
         choices = config.choices if self.baseline is not None else {**config.choices, "mechanism": "standalone"}
-        parts = () if self.baseline is None else (self.mechanism, config.contribution)
+        parts = (self.mechanism, config.contribution) if self.mechanism.uses_contribution else (self.mechanism,)
         seconds = {**self.seconds, "total": self.seconds.get("total", 0.0) + time.perf_counter() - self.begun}
         return {
             "run": self.folder.key,

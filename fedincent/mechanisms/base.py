@@ -25,6 +25,7 @@ class Mechanism(Stateful):
     """
 
     saved: ClassVar[tuple[str, ...]] = ("models",)
+    uses_contribution: ClassVar[bool] = False  # whether it asks for the contributions, for the notes of a table
 
     def start(self, federation: Federation) -> None:
         """Set the state before the first round; by default a model of its own for each client."""

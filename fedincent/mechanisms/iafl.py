@@ -28,6 +28,7 @@ class IAFL(Mechanism):
     """A client is rewarded the mean of as many updates as its contribution earns (Wu et al. 2024, alg. 1)."""
 
     saved: ClassVar[tuple[str, ...]] = ("models", "reference_model")
+    uses_contribution: ClassVar[bool] = True
 
     kappa: float = option("sharing coefficient κ: 0 rewards by contribution, 1 shares everything", low=0, high=1)
     q: float = option("probability that a client is handed the reference model in a round", low=0, high=1)

@@ -1,0 +1,198 @@
+"""A table for the terminal, and as Markdown, CSV and LaTeX files."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from fedincent.results.files import write_text
+from fedincent.results.table import DIGITS, Cell, Cells, PaperTable, best_methods
+
+MARKS = {True: "✓", False: "✗", None: ""}
+LEGEND = (
+    "Each cell: ours ± standard error over the seeds done, below it the paper's. ✓ ✗: the two agree or not, within twice "
+    "the joint standard error where both sides have one, else (shown as ±–) within 0.1 IPR, 0.15 ρ or 4 points. "
+    "*: best of a row."
+)
+NAMES = {
+    "fedavg_finetune": "FedAvg-FT",
+    "lg_fedavg": "LG-FedAvg",
+    "cgsv": "CGSV",
+    "rank": "Rank",
+    "iafl": "IAFL",
+    "cgsv_iafl": "CGSV+IAFL",
+    "accuracy_mean": "mean",
+    "accuracy_max": "highest",
+    "ipr_accuracy": "IPR",
+}
+SETTINGS = {"dirichlet": "Dir({})", "classes": "#C={}", "noise": "N({})", "quantity": "quantity Dir({})", "iid": "IID"}
+
+
+def setting_name(setting: str) -> str:
+    """A setting as papers write it."""
+    name, _, value = setting.partition("_")
+    return SETTINGS.get(name, setting).format(value)
+
+
+def number(value: float | None, error: float | None, metric: str, plain_error: bool = True) -> str:
+    """0.85 ±0.01; ±– where there is no error."""
+    digits = DIGITS.get(metric, 2)
+    if value is None:
+        return "undefined"
+    shown = f"{value:.{digits}f}"
+    if error is None:
+        return f"{shown} ±–" if plain_error else shown
+    return f"{shown} ±{error:.{max(digits, 1)}f}"
+
+
+def ours_text(cell: Cell, best: bool) -> str:
+    """Our side of a cell, with its mark and how many seeds are done."""
+    if not cell.done:
+        return "missing"
+    lost = f" ({cell.undefined} undefined)" if cell.undefined and cell.ours else ""
+    text = number(cell.mean, cell.error, cell.metric)
+    return f"{'*' if best else ''}{text}{lost} {MARKS[cell.agrees]}".rstrip()
+
+
+def paper_text(cell: Cell) -> str:
+    """The paper's side of a cell."""
+    if cell.paper is None:
+        return "–"
+    return number(cell.paper.value, cell.paper.error, cell.metric, plain_error=False)
+
+
+def rows_of(cells: Cells) -> list[tuple[str, str]]:
+    """The (data set, setting) pairs that there are cells for, in order."""
+    return list(dict.fromkeys((dataset, setting) for dataset, setting, _, _ in cells))
+
+
+def grid(table: PaperTable, cells: Cells) -> tuple[list[str], list[list[tuple[str, str]]], list[str]]:
+    """Header, body (an upper and a lower text per cell: ours, the paper's), and the foot: how often each method is best."""
+    methods = [m for m in table.columns if any(key[2] == m for key in cells)]
+    header = ["setting", "seeds", *(NAMES.get(method, method) for method in methods)]
+    body, wins = [], {m: [0, 0] for m in methods}
+    for dataset, setting in rows_of(cells):
+        for metric in table.metrics:
+            row = {m: cells[dataset, setting, m, metric] for m in methods}
+            best = [best_methods(row, paper) for paper in (False, True)]
+            for method in methods:
+                for side in (0, 1):
+                    wins[method][side] += method in best[side] and metric == table.metrics[0]
+            done = sorted({cell.done for cell in row.values()})
+            progress = "–".join(map(str, dict.fromkeys((done[0], done[-1]))))
+            kind = f", {NAMES.get(metric, metric)}" if len(table.metrics) > 1 else ""
+            line = [(dataset, setting_name(setting) + kind), (f"{progress}/{row[methods[0]].wanted}", "")]
+            line += [(ours_text(cell, m in best[0]), paper_text(cell)) for m, cell in row.items()]
+            body.append(line)
+    return header, body, [f"{wins[m][0]} ({wins[m][1]})" for m in methods]
+
+
+def notes_of(table: PaperTable, cells: Cells) -> list[str]:
+    """What a reader must know: the legend, the table's own note, and who looks at test data."""
+    reading: dict[str, set[str]] = {}
+    for (_, _, method, _), cell in cells.items():
+        for note in cell.notes:
+            reading.setdefault(note, set()).add(method)
+    notes = [f"{', '.join(sorted(methods))}: {note}" for note, methods in sorted(reading.items())]
+    return [LEGEND, *([table.note] if table.note else []), *notes]
+
+
+def counts(cells: Cells) -> str:
+    """How much of a table there is, and how much of it agrees."""
+    known = [cell for cell in cells.values() if cell.done]
+    judged = [cell.agrees for cell in known if cell.agrees is not None]
+    return f"{len(known)} of {len(cells)} cells have runs; {sum(judged)} of {len(judged)} compared agree with the paper"
+
+
+def to_terminal(table: PaperTable, cells: Cells) -> None:
+    """Print the table so that it fits a terminal: ours above the paper's in each cell."""
+    header, body, foot = grid(table, cells)
+    shown = Table(title=f"{table.name}: {table.title}", title_justify="left", show_lines=True)
+    for place, name in enumerate(header):
+        shown.add_column(name, justify="left" if place < 2 else "right")
+    for line in body:
+        shown.add_row(*(f"{ours}\n[dim]{paper}[/dim]" if paper else ours for ours, paper in line))
+    shown.add_row("times best\n(paper)", "", *foot)
+    console = Console()
+    console.print(shown)
+    for note in notes_of(table, cells):
+        console.print(note, style="dim", highlight=False)
+    console.print(counts(cells), highlight=False)
+
+
+def to_markdown(table: PaperTable, cells: Cells) -> str:
+    """The table in GitHub's Markdown."""
+    header, body, foot = grid(table, cells)
+    lines = [f"# {table.name}: {table.title}", "", f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
+    for line in body:
+        lines.append("| " + " | ".join(f"{ours}<br>{paper}" if paper else ours for ours, paper in line) + " |")
+    lines.append(f"| times best (paper) | | {' | '.join(foot)} |")
+    return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(table, cells)), "", f"{counts(cells)}.", ""])
+
+
+def to_csv(cells: Cells) -> str:
+    """One line per cell."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        [
+            "dataset",
+            "setting",
+            "method",
+            "metric",
+            "mean",
+            "error",
+            "seeds_done",
+            "seeds_wanted",
+            "undefined",
+            "paper",
+            "paper_error",
+            "agrees",
+        ]
+    )
+    for (dataset, setting, method, metric), cell in cells.items():
+        paper = (cell.paper.value, cell.paper.error) if cell.paper else (None, None)
+        writer.writerow(
+            [
+                dataset,
+                setting,
+                method,
+                metric,
+                cell.mean,
+                cell.error,
+                cell.done,
+                cell.wanted,
+                cell.undefined,
+                *paper,
+                cell.agrees,
+            ]
+        )
+    return out.getvalue()
+
+
+def to_latex(table: PaperTable, cells: Cells) -> str:
+    """The table with booktabs rules; the paper's numbers in brackets."""
+    header, body, foot = grid(table, cells)
+
+    def escaped(texts: Sequence[str]) -> str:
+        changes = {"_": r"\_", "%": r"\%", "#": r"\#", "±": r"$\pm$", "–": "--", "✓": r"$\checkmark$", "✗": r"$\times$"}
+        return " & ".join("".join(changes.get(sign, sign) for sign in text) for text in texts) + r" \\"
+
+    columns = "ll" + "r" * len(foot)
+    lines = [f"% {table.name}: {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", escaped(header), r"\midrule"]
+    lines += [escaped([f"{upper} ({lower})" if lower else upper for upper, lower in line]) for line in body]
+    lines += [r"\midrule", escaped(["times best (paper)", "", *foot])]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def to_files(table: PaperTable, cells: Cells, folder: Path) -> list[Path]:
+    """Write Markdown, CSV and LaTeX into a folder."""
+    contents = {"md": to_markdown(table, cells), "csv": to_csv(cells), "tex": to_latex(table, cells)}
+    for ending, text in contents.items():
+        write_text(folder / f"{table.name}.{ending}", text)
+    return [folder / f"{table.name}.{ending}" for ending in contents]

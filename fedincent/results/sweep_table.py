@@ -1,0 +1,87 @@
+"""A grid of any metric over one or two fields, from whatever runs are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from fedincent.errors import ConfigError
+from fedincent.results.index import Index
+from fedincent.results.table import PERCENT
+
+METRICS = ("ipr_accuracy", "ipr_loss", "pearson", "accuracy_mean", "accuracy_max", "accuracy_gain")
+
+
+def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as dotted names."""
+    out: dict[str, Any] = {}
+    for name, value in node.items():
+        out |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return out
+
+
+def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: Sequence[str]) -> None:
+    """Print mean ± standard error of a metric for each value of one or two fields, over all runs that pass the filters."""
+    if metric not in METRICS:
+        raise ConfigError("--metric", metric, f"must be one of {', '.join(METRICS)}")
+    wanted = dict(part.split("=", 1) for part in filters)
+    groups: dict[tuple[str, ...], list[float | None]] = {}
+    varying: dict[str, set[str]] = {}
+    for result in Index(results_dir).runs.values():
+        config = flat(yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))) | result.summary["choices"]
+        if all(str(config.get(name)) == value for name, value in wanted.items()) and all(name in config for name in fields):
+            if config["mechanism"] == "standalone":
+                continue
+            groups.setdefault(tuple(str(config[name]) for name in fields), []).append(result.summary[metric])
+            for name, value in config.items():
+                varying.setdefault(name, set()).add(str(value))
+    if not groups:
+        raise ConfigError(
+            "--sweep", ", ".join(fields), f"no stored run below {results_dir} has that and {wanted or 'no filter'}"
+        )
+    columns = sorted({key[1] for key in groups}, key=natural) if len(fields) > 1 else [""]
+    table = Table(title=f"{metric} by {' and '.join(fields)}", title_justify="left")
+    table.add_column(fields[0])
+    for column in columns:
+        table.add_column(f"{fields[1]}={column}" if column else metric, justify="right")
+    for first in sorted({key[0] for key in groups}, key=natural):
+        keys = [(first, column) if column else (first,) for column in columns]
+        table.add_row(first, *(cell(groups.get(key, []), 100 if metric in PERCENT else 1) for key in keys))
+    console = Console()
+    console.print(table)
+    ignored = {"seed", *fields, "force", "eval_every", "checkpoint_every", "keep_checkpoint"}
+    others = [
+        n
+        for n, values in varying.items()
+        if len(values) > 1 and n not in ignored and not n.startswith(("executor", "logger"))
+    ]
+    if others:
+        console.print(
+            f"averaged over different values of {', '.join(sorted(others))}; name one to keep apart: NAME=VALUE",
+            highlight=False,
+        )
+
+
+def natural(text: str) -> tuple[int, float, str]:
+    """Numbers in their order, then words in theirs."""
+    try:
+        return (0, float(text), "")
+    except ValueError:
+        return (1, 0.0, text)
+
+
+def cell(values: list[float | None], scale: float) -> str:
+    """Mean ± standard error (number of runs)."""
+    known = [scale * value for value in values if value is not None]
+    if not values:
+        return "missing"
+    if not known:
+        return f"undefined ({len(values)})"
+    error = f" ±{np.std(known, ddof=1) / np.sqrt(len(known)):.2f}" if len(known) > 1 else " ±–"
+    return f"{np.mean(known):.2f}{error} ({len(values)})"
