@@ -116,8 +116,9 @@ def training_and_judging() -> list[Row]:
 
 
 def growth() -> list[Row]:
-    """A round of IAFL over more clients with the same data, and the mechanisms' own cost."""
+    """A round of IAFL, and its training alone, over more clients with the same data; and the mechanisms' own cost."""
     rounds: dict[int, list[float]] = {50: [], 200: [], 1000: []}
+    alone: dict[int, list[float]] = {n: [] for n in rounds}
     shares: dict[str, list[float]] = {}
     for _ in range(max(2, REPETITIONS // 2)):
         for n, times in rounds.items():
@@ -136,6 +137,8 @@ def growth() -> list[Row]:
 
             play(0)
             times.append(min(seconds(lambda: play(1)), seconds(lambda: play(2))))
+            models = mechanism.models
+            alone[n].append(seconds(lambda: executor.train(3, models, tasks, lambda: None)))  # noqa: B023
             if n == 50:
                 for name, share in mechanism_shares(work, executor, times[-1]).items():
                     shares.setdefault(name, []).append(share)
@@ -144,6 +147,7 @@ def growth() -> list[Row]:
         spread(f"a round with N = {n:,} takes, of one with N = 50 and the same data,", relative(times, rounds[50]), target)
         for n, times, target in ((200, rounds[200], ""), (1000, rounds[1000], "≤ 1.35"))
     ]
+    rows.append(spread("its training alone with N = 1,000, of that with N = 50,", relative(alone[1000], alone[50]), ""))
     return rows + [spread(f"{name} takes, of a round with N = 50,", values, "≤ 0.03") for name, values in shares.items()]
 
 
