@@ -13,6 +13,9 @@ from fedincent.schema import Component, option
 class Logger(Component):
     """Base of all loggers; this one tells nobody."""
 
+    def check(self) -> None:
+        """Raise, before anything is computed, where the logger cannot be used."""
+
     def started(self, name: str, config: dict[str, Any]) -> None:
         """A run begins, or goes on."""
 
@@ -21,6 +24,9 @@ class Logger(Component):
 
     def finished(self, summary: dict[str, Any]) -> None:
         """The run is over."""
+
+    def failed(self) -> None:
+        """The run stopped before its end."""
 
 
 @dataclass(kw_only=True)
@@ -32,11 +38,15 @@ class Wandb(Logger):
     mode: str = option("whether to upload at once", choices=("online", "offline", "disabled"), identity=False)
     folder: str | None = option("where offline runs are kept; null: ./wandb", identity=False)
 
-    def started(self, name: str, config: dict[str, Any]) -> None:
+    def check(self) -> None:
         try:
-            import wandb
+            import wandb  # noqa: F401
         except ImportError as error:
             raise ConfigError("logger", "wandb", "is not installed: pip install 'fedincent[wandb]'") from error
+
+    def started(self, name: str, config: dict[str, Any]) -> None:
+        import wandb
+
         init: Any = wandb.init
         self.run = init(
             project=self.project,
@@ -54,3 +64,7 @@ class Wandb(Logger):
     def finished(self, summary: dict[str, Any]) -> None:
         self.run.summary.update(summary)
         self.run.finish()
+
+    def failed(self) -> None:
+        if hasattr(self, "run"):
+            self.run.finish(exit_code=1)

@@ -32,6 +32,7 @@ from fedincent.training.loop import Workload
 from fedincent.view import View, view_for_terminal
 
 log = logging.getLogger("fedincent")
+BASELINE = {"mechanism": {"_target_": "fedincent.mechanisms.standalone.Standalone"}, "eval_every": 0, "force": False}
 
 
 def run(config: Config, view: View | None = None) -> Result:
@@ -58,11 +59,15 @@ def complete(stage: Stage, mechanism: Mechanism) -> Result:
         found = folder.result(config.eval_every if mechanism is config.mechanism else 0)
         if found and not force:
             return found
-        if force or folder.result():  # asked for anew, or there with too coarse a curve
-            folder.discard()
-        folder.save_config(config.raw)
+        if folder.result():  # asked for anew, or there with too coarse a curve
+            folder.forget_checkpoint()
+        folder.save_config(config.raw if mechanism is config.mechanism else {**config.raw, **BASELINE})
         baseline = None if alone else complete(stage, Standalone())
-        return Session(stage, mechanism, folder, baseline).play()
+        try:
+            return Session(stage, mechanism, folder, baseline).play()
+        except BaseException:
+            config.logger.failed()
+            raise
 
 
 class Stage:
@@ -75,6 +80,7 @@ class Stage:
         needy = [name for name in ("mechanism", "contribution") if getattr(config, name).needs_held_out()]
         if needy and config.held_out == 0:
             raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
+        config.logger.check()
         self.device = pick_device(config.device)
         self.streams = Streams(config.seed)
         torch.manual_seed(self.streams.torch_seed("model"))
@@ -107,6 +113,8 @@ class Stage:
         """The clients' sample indices, and the held-out ones."""
         order = self.streams("held_out").permutation(len(self.data.y_train))
         n_held = round(self.config.held_out * len(order))
+        if self.config.held_out > 0 and n_held == 0:
+            raise ConfigError("held_out", self.config.held_out, f"is less than one of {len(order)} training samples")
         held, kept = order[:n_held], np.sort(order[n_held:])
         labels = np.asarray(self.data.y_train)[kept]
         shares = assign(self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition"))
@@ -169,13 +177,15 @@ class Session:
     def play(self) -> Result:
         """All rounds still to be done, the judgement, and the stored result."""
         mechanism, config, view = self.mechanism, self.config, self.stage.view
-        federation = self.stage.federation
+        federation = dataclasses.replace(self.stage.federation, judge=self.judge)
         mechanism.start(federation)
         if self.contribution is not None:
             self.contribution.start(federation, baseline_of(self.baseline))
         self.resume()
         if self.watched:
             config.logger.started(self.folder.key, config.raw)
+            for row in self.history:
+                config.logger.round_done(row)
         name = "standalone" if self.baseline is None else config.choices["mechanism"]
         view.stage(name, config.rounds, len(self.history), config.n_clients)
         saved = time.monotonic()
@@ -201,9 +211,10 @@ class Session:
         incoming = mechanism.incoming(round)
         tasks = {i: mechanism.task(recipe, round, i) for i in round.joined.nonzero().flatten().tolist()}
         updates = self.train(index, incoming, tasks, round)
-        begun = time.perf_counter()
+        begun, judging = time.perf_counter(), self.seconds["judging"]
         mechanism.reward(round, updates)
-        self.seconds["mechanism"] += time.perf_counter() - begun
+        validation = self.seconds["judging"] - judging
+        self.seconds["mechanism"] += time.perf_counter() - begun - validation
         losses = round.losses[round.joined]
         row = {
             "round": index + 1,
@@ -265,7 +276,8 @@ class Session:
         clients["accuracy"], clients["loss"] = accuracy, loss
         if self.baseline is None and config.held_out > 0:
             clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
-        metrics = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=config.ipr_strict)
+        strict = config.ipr_strict and self.baseline is not None
+        metrics = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
         summary = {**metrics, **self.facts()}
         return self.folder.finish(summary, clients, pd.DataFrame(self.history), config.keep_checkpoint)
 

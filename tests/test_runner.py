@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from fedincent.config import compose
 from fedincent.errors import ConfigError, DivergenceError
 from fedincent.results.store import Result
 from fedincent.runner import run
+from fedincent.training.serial import Serial
 from fedincent.view import View
 
 KILLER = """
@@ -281,6 +283,35 @@ def test_divergence(tiny: list[str], caplog: pytest.LogCaptureFixture) -> None:
     result = go(*tiny, *wild, "on_divergence=drop")
     assert "its update is dropped" in caplog.text
     assert np.isfinite(result.clients.accuracy).all()
+
+
+def test_a_finished_result_stays_until_its_successor_is_there(tiny: list[str], tmp_path: Path) -> None:
+    result = go(*tiny)
+    before = read(result)
+    command = [sys.executable, "-c", KILLER, "train", "5", *tiny, "eval_every=1", f"results_dir={result.path.parent.parent}"]
+    assert subprocess.run(command, capture_output=True).returncode == -9
+    assert read(go(*tiny)) == before
+    assert go(*tiny, "eval_every=1").rounds.accuracy_mean.notna().all()
+
+
+def test_a_baseline_is_stored_as_what_it_is(tiny: list[str], own_results: Path) -> None:
+    go(*tiny, "ipr_strict=true", "eval_every=1")
+    folder = next((own_results / "runs").glob("standalone*"))
+    assert "Standalone" in (folder / "config.yaml").read_text() and "kappa" not in (folder / "config.yaml").read_text()
+    assert json.loads((folder / "summary.json").read_text())["ipr_accuracy"] == 1.0
+
+
+def test_next_to_nothing_held_out(tiny: list[str]) -> None:
+    with pytest.raises(ConfigError, match="less than one of 1437"):
+        go(*tiny, "held_out=0.0001")
+
+
+def test_ranks_validation_is_booked_as_judging(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = Serial.judge
+    monkeypatch.setattr(Serial, "judge", lambda self, models, data: time.sleep(0.5) or judge(self, models, data))
+    seconds = go(*tiny, "mechanism=rank").summary["seconds"]
+    assert seconds["judging"] >= 2.0  # three rounds and the end
+    assert seconds["mechanism"] < 0.5
 
 
 def test_undefined_correlation_is_null(tiny: list[str]) -> None:

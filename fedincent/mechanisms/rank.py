@@ -30,7 +30,8 @@ class Rank(Mechanism):
 
     def reward(self, round: Round, updates: Tensor) -> None:
         joined = round.joined.nonzero().flatten()
-        accuracy, _ = self.federation.judge(self.models[joined] + updates[joined], self.validation)
+        trained = self.models + updates if round.joined.all() else self.models[joined].add_(updates[joined])
+        accuracy, _ = self.federation.judge(trained, self.validation)
         order = joined[accuracy.argsort(stable=True)]
         shares = torch.zeros(self.federation.n, self.federation.n, dtype=torch.float64)
         shares[order[:, None], order] = (

@@ -39,7 +39,7 @@ class Partition(Component):
 
 
 def assign(partition: Partition, labels: np.ndarray, n_classes: int, n_clients: int, rng: np.random.Generator) -> Shares:
-    """Carry out a partition and check what it promises: enough for everybody, nothing held twice."""
+    """Carry out a partition and check that there is enough for everybody."""
     if n_clients * partition.min_size > len(labels):
         raise ConfigError(
             "n_clients", n_clients, f"at least {partition.min_size} samples each (partition.min_size), of {len(labels)}"

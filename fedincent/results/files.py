@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @contextlib.contextmanager
@@ -43,6 +47,16 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Replace a JSON file atomically."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """A CSV file of numbers, each exactly as it was written: IPR compares for equality. An empty field is NaN."""
+    import pandas as pd
+
+    with path.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    values = [[float("nan") if v == "" else int(v) if v.isdigit() else float(v) for v in row] for row in rows]
+    return pd.DataFrame(values, columns=header)
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from fedincent.errors import FedincentError
-from fedincent.results.files import load_tensors, save_tensors, write_json, write_text
+from fedincent.results.files import load_tensors, read_frame, save_tensors, write_json, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,16 +41,12 @@ class Result:
     @property
     def clients(self) -> pd.DataFrame:
         """One row per client: client, n_samples, contribution, standalone_accuracy, standalone_loss, accuracy, loss."""
-        import pandas as pd
-
-        return pd.read_csv(self.path / "clients.csv")
+        return read_frame(self.path / "clients.csv")
 
     @property
     def rounds(self) -> pd.DataFrame:
         """One row per round; where models were judged, also their accuracies."""
-        import pandas as pd
-
-        return pd.read_csv(self.path / "rounds.csv")
+        return read_frame(self.path / "rounds.csv")
 
 
 @dataclass(frozen=True)
@@ -73,10 +69,10 @@ class RunFolder:
     def result(self, eval_every: int = 0) -> Result | None:
         """The finished run, if there is one whose curve is at least as fine as asked for."""
         path = self.path / "summary.json"
-        if not path.is_file():
-            return None
         try:
             summary = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
         except ValueError as error:
             raise FedincentError(f"{path} is damaged ({error}); delete that folder and run again") from error
         stored = summary["eval_every"]
@@ -91,8 +87,9 @@ class RunFolder:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            holder = self.path / "run.owner"
-            who = holder.read_text() if holder.is_file() else "another process"
+            who = "another process"
+            with contextlib.suppress(FileNotFoundError):
+                who = (self.path / "run.owner").read_text()
             on_wait(f"{self.key} is being run by {who}; waiting for it")
             lock.acquire()
         try:
@@ -104,10 +101,9 @@ class RunFolder:
             (self.path / "run.owner").unlink(missing_ok=True)
             lock.release()
 
-    def discard(self) -> None:
-        """Forget a finished or half-done run."""
-        for name in ("summary.json", "checkpoint.safetensors"):
-            (self.path / name).unlink(missing_ok=True)
+    def forget_checkpoint(self) -> None:
+        """Begin from the first round; a finished result stays until the new one takes its place."""
+        (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
 
     def checkpoint(self) -> Checkpoint | None:
         """Where a half-done run stopped; a damaged checkpoint is put aside with a warning."""

@@ -71,7 +71,7 @@ class Processes(Executor):
         sizes = self.work.shards.sizes
         longest_first = sorted(tasks, key=lambda client: (-sizes[client], client))
         jobs: list[Job] = [("train", client, tasks[client], round_index) for client in longest_first]
-        answers = self.spread(jobs, tick)
+        answers = self.spread(jobs, [sizes[client] for client in longest_first], tick)
         return self.updates, {job[1]: answer for job, answer in zip(jobs, answers, strict=True)}
 
     def judge_rows(self, models: Tensor, rows: list[int], data: str) -> list[tuple[float, float]]:
@@ -80,11 +80,15 @@ class Processes(Executor):
             piece = rows[start : start + len(self.incoming)]
             for place, row in enumerate(piece):
                 self.incoming[place].copy_(models[row])
-            scores += self.spread([("judge", place, data, 0) for place in range(len(piece))], lambda: None)
+            jobs: list[Job] = [("judge", place, data, 0) for place in range(len(piece))]
+            scores += self.spread(jobs, [1] * len(jobs), lambda: None)
         return scores
 
-    def spread(self, jobs: list[Job], tick: Tick) -> list[Any]:
-        """Hand the jobs out in order, a few at a time, to whoever is free; their answers in the same order."""
+    def spread(self, jobs: list[Job], weights: list[int], tick: Tick) -> list[Any]:
+        """Hand the jobs out in order, a few at a time, to whoever is free; their answers in the same order.
+
+        weights: how much work each job is, the heaviest first.
+        """
         answers: list[Any] = [None] * len(jobs)
         given = 0
         busy: dict[Connection, tuple[int, int]] = {}  # a worker's pipe, and which jobs it has: from, to
@@ -93,8 +97,9 @@ class Processes(Executor):
         def hand_out(pipe: Connection) -> None:
             nonlocal given
             if given < len(jobs):
-                stop = given + max(1, (len(jobs) - given) // (4 * len(self.team)))  # fewer towards the end
+                stop = given + portion(weights, given, len(self.team))
                 busy[pipe] = (given, stop)
+                self.at_work[ranks[pipe]] = given
                 with suppress(ConnectionError):  # a dead worker is reported, with its job, when its answer is awaited
                     pipe.send((given, jobs[given:stop]))
                 given = stop
@@ -125,6 +130,16 @@ class Processes(Executor):
         return (("failed", f":\n{trace}") if trace else None), answers
 
 
+def portion(weights: list[int], given: int, workers: int) -> int:
+    """How many of the jobs left to hand out at once: a quarter of a worker's fair share of the work, at least one."""
+    enough = sum(weights[given:]) / (4 * workers)
+    count, work = 1, weights[given]
+    while given + count < len(weights) and work + weights[given + count] <= enough:
+        work += weights[given + count]
+        count += 1
+    return count
+
+
 def what(job: Job) -> str:
     """A job in words."""
     kind, number, _, round_index = job
@@ -134,7 +149,7 @@ def what(job: Job) -> str:
 def serve(rank: int, pipe: Connection, work: Workload, incoming: Tensor, updates: Tensor, at_work: Tensor) -> None:
     """A worker's life: take some jobs, do them, answer (stack trace, results); end when the pipe is closed."""
     torch.set_num_threads(1)
-    trainer = Trainer(work)
+    trainer: Trainer | None = None
     while True:
         try:
             first, jobs = pipe.recv()
@@ -142,6 +157,7 @@ def serve(rank: int, pipe: Connection, work: Workload, incoming: Tensor, updates
             return
         answers: list[Any] = []
         try:
+            trainer = trainer or Trainer(work)
             for place, (kind, number, detail, round_index) in enumerate(jobs, first):
                 at_work[rank] = place
                 if kind == "train":

@@ -55,7 +55,7 @@ class Vectorized(Executor):
         self.one_by_one = cannot_batch(work.module)
         if self.one_by_one:
             log.warning("executor=vectorized: %s; clients train one after the other", self.one_by_one)
-        self.at_once = self.chunk or fitting_chunk(self.trainer)
+        self.at_once = 1 if self.one_by_one else self.chunk or fitting_chunk(self.trainer)
 
     def train(
         self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
@@ -199,7 +199,7 @@ def fitting_chunk(trainer: Trainer) -> int:
     for hook in hooks:
         hook.remove()
     numbers = 7 * trainer.layout.dim + 4 * batch * sum(outputs)  # forward and backward, with kernels' scratch space
-    longest = max(shards.sizes) + batch
+    longest = (max(shards.sizes) + batch) * trainer.work.recipe.local_epochs
     size = numbers * trainer.row.element_size() + longest * shards.x[0].numel() * shards.x.element_size()
     if trainer.row.device.type == "cuda":
         free = torch.cuda.mem_get_info(trainer.row.device)[0] * 0.7

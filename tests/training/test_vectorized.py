@@ -132,6 +132,25 @@ def test_what_cannot_be_batched_goes_one_by_one_with_a_message(caplog: pytest.Lo
     assert updates.shape == expected.shape
 
 
+def test_lstm_goes_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    data = Data(
+        "d", np.zeros((1, 6), np.int32), np.zeros(1, int), np.zeros((1, 6), np.int32), np.zeros(1, int), "text", 4, 30
+    )
+    tokens = torch.from_numpy(np.random.default_rng(0).integers(0, 30, (sum(RAGGED), 6)))
+    torch.manual_seed(0)
+    base = workload("mlp", RAGGED, torch.float32)
+    shards = Shards(tokens, base.shards.y, base.shards.bounds)
+    overrides = ["model=lstm", "model.embedding=8", "model.hidden=4"]
+    finals = []
+    for executor in (Serial(), Vectorized(chunk=None)):
+        torch.manual_seed(0)
+        work = Workload(
+            compose(overrides).model.build(data), shards, {"test": (tokens, base.shards.y)}, base.recipe, Streams(1)
+        )
+        finals.append(one_round(executor, work, ALL)[1])
+    assert torch.equal(*finals) and "recurrent" in caplog.text
+
+
 def test_a_run_has_an_identity_of_its_own() -> None:
     import fedincent
 
