@@ -25,8 +25,9 @@ from benchmarks import bare
 from fedincent.config import compose
 from fedincent.federation import Federation, Layout, LocalTask, Round, Shards, Streams
 from fedincent.models.image import ConvNet
-from fedincent.runner import Stage, complete
+from fedincent.runner import complete
 from fedincent.schema import Recipe
+from fedincent.stage import Stage
 from fedincent.training.loop import Workload
 from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial

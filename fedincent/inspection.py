@@ -13,7 +13,7 @@ from fedincent.datasets import verify as verify_arrays
 from fedincent.datasets.cache import locate
 from fedincent.errors import FedincentError
 from fedincent.groups import options_of
-from fedincent.runner import Stage
+from fedincent.stage import Stage
 from fedincent.view import View
 
 
