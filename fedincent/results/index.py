@@ -31,4 +31,4 @@ class Index:
 
     def find(self, config: Config, alone: bool = False) -> Result | None:
         """The run that a configuration describes (or its standalone baseline), the newest if there are several."""
-        return self.runs.get(key_of(json.loads(json.dumps(config.identity(alone))), config.choices["dataset"]))
+        return self.runs.get(key_of(config.identity(alone), config.choices["dataset"]))

@@ -7,7 +7,6 @@ log of its own; one that fails does not stop the others. The store is the only m
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import sys
 import time
@@ -18,7 +17,6 @@ from pathlib import Path
 from fedincent.config import Config
 from fedincent.errors import FedincentError
 from fedincent.results.index import Index, key_of
-from fedincent.results.store import Result
 
 
 @dataclass
@@ -35,16 +33,16 @@ def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> di
     jobs: dict[str, Job] = {}
     for overrides, config in wishes:
         found = index.find(config)
-        if found and fine_enough(found, config.eval_every):
+        if found and found.has_curve(config.eval_every):
             continue
         dataset = config.choices["dataset"]
         base = None
         if config.choices["mechanism"] != "standalone" and index.find(config, alone=True) is None:
-            base = key_of(json.loads(json.dumps(config.identity(alone=True))), dataset)
+            base = key_of(config.identity(alone=True), dataset)
             plain = [o for o in overrides if not o.startswith(("mechanism", "contribution", "participation", "eval_every"))]
             alone = last_of_each([*plain, "mechanism=standalone"])
             jobs.setdefault(base, Job(" ".join(alone), alone))
-        key = key_of(json.loads(json.dumps(config.identity(alone=False))), dataset)
+        key = key_of(config.identity(alone=False), dataset)
         asked = last_of_each(overrides)
         jobs.setdefault(key, Job(" ".join(asked), asked, base))
     return jobs
@@ -54,12 +52,6 @@ def last_of_each(overrides: list[str]) -> list[str]:
     """Overrides without those that a later one of the same name undoes."""
     last = {override.split("=", 1)[0]: override for override in overrides}
     return [override for override in dict.fromkeys(overrides) if last[override.split("=", 1)[0]] == override]
-
-
-def fine_enough(result: Result, eval_every: int) -> bool:
-    """Whether a stored run has a curve as fine as asked for."""
-    stored = result.summary["eval_every"]
-    return eval_every == 0 or (stored > 0 and eval_every % stored == 0)
 
 
 class Progress:

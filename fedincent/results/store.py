@@ -38,6 +38,11 @@ class Result:
     path: Path
     summary: dict[str, Any]
 
+    def has_curve(self, eval_every: int) -> bool:
+        """Whether the models were judged at least as often as asked for."""
+        stored = self.summary["eval_every"]
+        return eval_every == 0 or (stored > 0 and eval_every % stored == 0)
+
     @property
     def clients(self) -> pd.DataFrame:
         """One row per client: client, n_samples, contribution, standalone_accuracy, standalone_loss, accuracy, loss."""
@@ -75,9 +80,8 @@ class RunFolder:
             return None
         except ValueError as error:
             raise FedincentError(f"{path} is damaged ({error}); delete that folder and run again") from error
-        stored = summary["eval_every"]
-        fine_enough = eval_every == 0 or (stored > 0 and eval_every % stored == 0)
-        return Result(self.path, summary) if fine_enough else None
+        result = Result(self.path, summary)
+        return result if result.has_curve(eval_every) else None
 
     @contextlib.contextmanager
     def locked(self, on_wait: Callable[[str], None]) -> Iterator[None]:
