@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import sys
@@ -51,6 +52,15 @@ class Config:
     ipr_strict: bool = option("count a client as better off only if it gains, not if it stays the same")
     on_divergence: str = option("when a client's loss becomes NaN or infinite", choices=("stop", "drop"))
     eval_every: int = option("judge all clients' models every so many rounds, for curves; 0: at the end alone", low=0)
+    trace: bool = option(
+        "note what the mechanism does for each client in each round (trace.csv), and each client's importance and loss on "
+        "all training data",
+        neutral=False,
+    )
+    tune_epochs: int = option(
+        "after training, passes by which every client tunes its model on its own data, to be judged again", low=0, neutral=0
+    )
+    tune_steps: int = option("the same in steps", low=0, neutral=0)
     device: str = option("where to compute", choices=("auto", "cpu", "cuda"))
     force: bool = option("run anew even if the result is there")
     results_dir: str = option("folder of results")
@@ -73,9 +83,11 @@ class Config:
         plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
         parts = ["training", "partition", "model"]
         if not alone:  # standalone training depends on nothing else: it is shared by all mechanisms
-            plain += ["participation", "ipr_strict"]
+            plain += ["participation", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
             parts += ["mechanism", "contribution"]
+        neutral = {field.name: field.metadata.get("neutral") for field in dataclasses.fields(self)}
         values = {name: getattr(self, name) for name in plain}
+        values = {name: v for name, v in values.items() if neutral[name] is None or v != neutral[name]}
         return {**values, **{name: getattr(self, name).identity() for name in parts}}
 
 

@@ -134,6 +134,12 @@ def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, 
         noise=levels if redraw else [],
         black=standardised_black(data) if data.kind == "image" else None,
     )
+    for client, share in enumerate(partition.label_noise(len(shares)).tolist()):
+        if share > 0:
+            _, y = shards.of(client)
+            rng = streams("labels", client=client)
+            wrong = torch.from_numpy(rng.permutation(len(y))[: round(share * len(y))])
+            y[wrong] = (y[wrong] + torch.from_numpy(rng.integers(1, data.n_classes, len(wrong)))) % data.n_classes
     if not redraw:
         for client, level in enumerate(levels):
             if level > 0:
@@ -179,6 +185,11 @@ class Federation:
         return len(self.sizes)
 
     @property
+    def data_shares(self) -> Tensor:
+        """Each client's share of all training samples (N, float64)."""
+        return self.sizes.double() / self.sizes.sum()
+
+    @property
     def dim(self) -> int:
         """Length of a row, D."""
         return self.layout.dim
@@ -220,6 +231,13 @@ class Round:
     streams: Streams
     joined: Tensor  # who trained (N, boolean)
     losses: Tensor  # mean local training loss (N); nan for those who did not train
+    incoming_losses: Tensor  # of the incoming models on the clients' own training data (N); nan where no task asked for it
+    trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
+
+    def note(self, name: str, values: Callable[[], Tensor]) -> None:
+        """Keep a number per client (N) of this round for trace.csv; found out only where somebody wants to know."""
+        if self.trace is not None:
+            self.trace[name] = values().double().cpu()
 
     def stream(self, purpose: str) -> np.random.Generator:
         """This round's generator for one purpose."""

@@ -35,3 +35,8 @@ def summarise(
         "accuracy_max": float(np.max(accuracy)),
         "accuracy_gain": float(np.mean(accuracy - alone_accuracy)),
     }
+
+
+def correlations(importance: np.ndarray, accuracy: np.ndarray, train_loss: np.ndarray) -> dict[str, float | None]:
+    """ρ of the clients' importance r_{i,T} with what they get: accuracy, or negative training loss (Xu et al., app. B.3)."""
+    return {"pearson_importance": pearson(importance, accuracy), "pearson_importance_loss": pearson(importance, -train_loss)}

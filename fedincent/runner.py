@@ -16,11 +16,12 @@ from torch import Tensor
 import fedincent
 from fedincent.config import Config
 from fedincent.contributions import Baseline
+from fedincent.contributions.cgsv import CosineImportance
 from fedincent.errors import DivergenceError
 from fedincent.federation import LocalTask, Round
 from fedincent.mechanisms import Mechanism
 from fedincent.mechanisms.standalone import Standalone
-from fedincent.metrics import summarise
+from fedincent.metrics import correlations, summarise
 from fedincent.results.store import Result, RunFolder
 from fedincent.stage import Stage
 from fedincent.view import View, view_for_terminal
@@ -73,8 +74,9 @@ class Session:
         self.eval_every = self.config.eval_every if self.watched else 0
         self.baseline = baseline
         self.contribution = None if baseline is None else self.config.contribution
+        self.observer = CosineImportance(alpha=0.95) if self.config.trace and baseline is not None else None
         self.history: list[dict[str, Any]] = []
-        self.seconds = {"training": 0.0, "mechanism": 0.0, "judging": 0.0}
+        self.seconds = {"training": 0.0, "mechanism": 0.0, "validation": 0.0, "judging": 0.0}
         self.begun = time.perf_counter()
 
     def play(self) -> Result:
@@ -82,8 +84,9 @@ class Session:
         mechanism, config, view = self.mechanism, self.config, self.stage.view
         federation = dataclasses.replace(self.stage.federation, judge=self.judge)
         mechanism.start(federation)
-        if self.contribution is not None:
-            self.contribution.start(federation, baseline_of(self.baseline))
+        for measure in (self.contribution, self.observer):
+            if measure is not None:
+                measure.start(federation, baseline_of(self.baseline))
         self.resume()
         if self.watched:
             config.logger.started(self.folder.key, config.raw)
@@ -107,16 +110,20 @@ class Session:
 
     def play_round(self, index: int) -> dict[str, Any]:
         """One round: who joins, from which models, local training, rewards; what rounds.csv says of it."""
-        mechanism, recipe, n = self.mechanism, self.config.training, self.config.n_clients
-        nobody = torch.zeros(n, dtype=torch.bool)
-        round = Round(index, recipe.rate(index), self.stage.streams, nobody, torch.full((n,), torch.nan))
+        mechanism, recipe = self.mechanism, self.config.training
+        round = self.new_round(index, recipe.rate(index))
         round.joined = mechanism.invite(round)
         incoming = mechanism.incoming(round)
         tasks = {i: mechanism.task(recipe, round, i) for i in round.joined.nonzero().flatten().tolist()}
         updates = self.train(index, incoming, tasks, round)
+        if self.observer is not None:
+            importance = self.observer.measure(round, updates)
+            round.note("importance", lambda: importance)
         begun, judging = time.perf_counter(), self.seconds["judging"]
         mechanism.reward(round, updates)
         validation = self.seconds["judging"] - judging
+        self.seconds["judging"] = judging
+        self.seconds["validation"] += validation
         self.seconds["mechanism"] += time.perf_counter() - begun - validation
         losses = round.losses[round.joined]
         row = {
@@ -129,7 +136,18 @@ class Session:
             accuracy, _ = self.judge(mechanism.models, "test")
             row |= {"accuracy_mean": float(accuracy.mean()), "accuracy_max": float(accuracy.max())}
             row |= {f"client_{i}": float(a) for i, a in enumerate(accuracy)}
+        if round.trace is not None:
+            round.note("train_loss", lambda: round.losses)
+            row["trace"] = {name: values.tolist() for name, values in round.trace.items()}
         return row
+
+    def new_round(self, index: int, lr: float) -> Round:
+        """A round in which nobody has joined yet."""
+        n = self.config.n_clients
+        unknown = torch.full((n,), torch.nan)
+        trace: dict[str, Tensor] | None = {} if self.observer is not None else None
+        nobody = torch.zeros(n, dtype=torch.bool)
+        return Round(index, lr, self.stage.streams, nobody, unknown, unknown.clone(), trace)
 
     def train(self, index: int, incoming: Tensor, tasks: dict[int, LocalTask], round: Round) -> Tensor:
         """The updates G (N×D); losses go into the round; a client that diverged stops the run or is left out."""
@@ -138,6 +156,7 @@ class Session:
         self.seconds["training"] += time.perf_counter() - begun
         for client, report in reports.items():
             round.losses[client] = report.loss
+            round.incoming_losses[client] = report.incoming_loss
             if not (np.isfinite(report.loss) and bool(updates[client].isfinite().all())):
                 facts = f"client {client} diverged in round {index + 1} at learning rate {tasks[client].lr:g}"
                 if self.config.on_divergence == "stop":
@@ -162,10 +181,7 @@ class Session:
         models = mechanism.models
         task = mechanism.closing_task(config.training)
         if task is not None:
-            n = config.n_clients
-            closing = Round(config.rounds, task.lr, self.stage.streams, torch.ones(n, dtype=torch.bool), torch.zeros(n))
-            updates = self.train(config.rounds, models, dict.fromkeys(range(n), task), closing)
-            models = updates.add_(models)
+            models = self.tuned(models, task, config.rounds)
         accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
         clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
         if self.baseline is None:
@@ -180,9 +196,32 @@ class Session:
         if self.baseline is None and config.held_out > 0:
             clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
         strict = config.ipr_strict and self.baseline is not None
-        metrics = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
-        summary = {**metrics, **self.facts()}
-        return self.folder.finish(summary, clients, pd.DataFrame(self.history), config.keep_checkpoint)
+        summary = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
+        if self.observer is not None:
+            clients["importance"] = self.observer.values.numpy()
+            clients["train_loss"] = self.judge(models, "train")[1].numpy()
+            summary |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss"].to_numpy())
+        if self.baseline is not None and (config.tune_epochs or config.tune_steps):
+            lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
+            models = self.tuned(models, LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps), config.rounds + 1)
+            accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
+            clients["accuracy_tuned"], clients["loss_tuned"] = accuracy, loss
+            tuned = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
+            if self.observer is not None:
+                clients["train_loss_tuned"] = self.judge(models, "train")[1].numpy()
+                tuned |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss_tuned"].to_numpy())
+            summary |= {f"{name}_tuned": value for name, value in tuned.items()}
+        history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
+        trace = pd.concat([trace_frame(row) for row in self.history]) if self.observer is not None else None
+        facts = {**summary, **self.facts()}
+        return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, trace)
+
+    def tuned(self, models: Tensor, task: LocalTask, index: int) -> Tensor:
+        """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""
+        n = self.config.n_clients
+        closing = self.new_round(index, task.lr)
+        closing.joined = torch.ones(n, dtype=torch.bool)
+        return self.train(index, models, dict.fromkeys(range(n), task), closing).add_(models)
 
     def facts(self) -> dict[str, Any]:
         """What a summary says beside the metrics."""
@@ -190,6 +229,8 @@ class Session:
         choices = config.choices if self.baseline is not None else {**config.choices, "mechanism": "standalone"}
         parts = (self.mechanism, config.contribution) if self.mechanism.uses_contribution else (self.mechanism,)
         seconds = {**self.seconds, "total": self.seconds.get("total", 0.0) + time.perf_counter() - self.begun}
+        seconds["overhead"] = seconds["mechanism"] + seconds["validation"]
+        seconds["overhead_share"] = seconds["overhead"] / max(seconds["training"], 1e-9)
         return {
             "run": self.folder.key,
             "choices": choices,
@@ -198,7 +239,7 @@ class Session:
             "rounds": config.rounds,
             "eval_every": self.eval_every,
             "notes": [note for note in (part.reads_test() for part in parts) if note],
-            "seconds": {name: round(value, 3) for name, value in seconds.items()},
+            "seconds": {name: round(value, 6) for name, value in seconds.items()},
             "versions": {
                 "fedincent": fedincent.__version__,
                 "torch": torch.__version__,
@@ -210,8 +251,9 @@ class Session:
     def save(self) -> None:
         """Write a checkpoint."""
         tensors = {f"mechanism.{k}": v for k, v in self.mechanism.state_dict().items()}
-        if self.contribution is not None:
-            tensors |= {f"contribution.{k}": v for k, v in self.contribution.state_dict().items()}
+        for name, measure in (("contribution", self.contribution), ("observer", self.observer)):
+            if measure is not None:
+                tensors |= {f"{name}.{k}": v for k, v in measure.state_dict().items()}
         total = self.seconds.get("total", 0.0) + time.perf_counter() - self.begun
         facts = {"history": self.history, "seconds": {**self.seconds, "total": total}, "eval_every": self.eval_every}
         self.folder.save_checkpoint(tensors, facts)
@@ -222,7 +264,8 @@ class Session:
         if found is None or found.facts["eval_every"] != self.eval_every:
             return
         self.history, self.seconds = found.facts["history"], found.facts["seconds"]
-        for name, part in (("mechanism", self.mechanism), ("contribution", self.contribution)):
+        parts = {"mechanism": self.mechanism, "contribution": self.contribution, "observer": self.observer}
+        for name, part in parts.items():
             if part is not None:
                 prefix = f"{name}."
                 state = {k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)}
@@ -235,3 +278,10 @@ def baseline_of(result: Result | None) -> Baseline:
     clients = result.clients
     columns = (clients.accuracy, clients.loss, clients.get("held_out_accuracy", []))
     return Baseline(*(torch.from_numpy(np.array(column, dtype=np.float64)) for column in columns))
+
+
+def trace_frame(row: dict[str, Any]) -> pd.DataFrame:
+    """What was noted of one round: a line per client."""
+    notes = row["trace"]
+    clients = range(len(next(iter(notes.values()))))
+    return pd.DataFrame({"round": row["round"], "client": clients, **notes})

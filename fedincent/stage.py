@@ -83,6 +83,8 @@ class Stage:
         judged = {"test": (standardise(data, data.x_test), labels_of(data.y_test))}
         if len(held):
             judged["held_out"] = (standardise(data, data.x_train[held]), labels_of(data.y_train[held]))
+        if config.trace:
+            judged["train"] = (shards.x, shards.y)
         if self.device.type != "cpu":
             shards = dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
             judged = {k: (x.to(self.device), y.to(self.device)) for k, (x, y) in judged.items()}

@@ -88,7 +88,7 @@ def make_round() -> Callable[..., Round]:
 
     def make(joined: list[bool], index: int = 0, seed: int = 0) -> Round:
         losses = torch.zeros(len(joined))
-        return Round(index, 0.1, Streams(seed), torch.tensor(joined), losses)
+        return Round(index, 0.1, Streams(seed), torch.tensor(joined), losses, losses.clone())
 
     return make
 

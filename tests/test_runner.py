@@ -306,12 +306,14 @@ def test_next_to_nothing_held_out(tiny: list[str]) -> None:
         go(*tiny, "held_out=0.0001")
 
 
-def test_ranks_validation_is_booked_as_judging(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_validation_is_the_mechanisms_overhead(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     judge = Serial.judge
     monkeypatch.setattr(Serial, "judge", lambda self, models, data: time.sleep(0.5) or judge(self, models, data))
     seconds = go(*tiny, "mechanism=rank").summary["seconds"]
-    assert seconds["judging"] >= 2.0  # three rounds and the end
+    assert seconds["validation"] >= 1.5 and seconds["judging"] >= 0.5  # three rounds; the end
     assert seconds["mechanism"] < 0.5
+    assert seconds["overhead"] == pytest.approx(seconds["mechanism"] + seconds["validation"], abs=1e-5)
+    assert seconds["overhead_share"] == pytest.approx(seconds["overhead"] / seconds["training"], rel=1e-3)
 
 
 def test_undefined_correlation_is_null(tiny: list[str]) -> None:

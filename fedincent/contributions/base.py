@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from fedincent.federation import Federation, Round
-from fedincent.schema import Stateful
+from fedincent.schema import Stateful, option
+
+FLOOR = 1e-3
 
 
 @dataclass(frozen=True)
@@ -29,4 +33,31 @@ class Contribution(Stateful):
 
     def measure(self, round: Round, updates: Tensor) -> Tensor:
         """Contributions p (N) in this round, from the updates G (N×D) where the measure needs them."""
+        return self.values
+
+
+def moving_importance(importance: Tensor, quality: Tensor, alpha: float) -> Tensor:
+    """r ← α·r + (1−α)·quality, floored at 1e-3 and normalised to sum 1 (N) (Xu et al. 2021, eq. 4)."""
+    moved = (alpha * importance + (1 - alpha) * quality).clamp(min=FLOOR)
+    return moved / moved.sum()
+
+
+@dataclass(kw_only=True)
+class Running(Contribution):
+    """Base of measures that find a quality anew each round and keep its moving average: p sums to 1, none below a floor."""
+
+    saved: ClassVar[tuple[str, ...]] = ("values",)
+
+    alpha: float = option("weight of the past in the moving average", low=0, below=1)
+
+    def start(self, federation: Federation, baseline: Baseline) -> None:
+        self.federation = federation
+        self.values = torch.zeros(federation.n, dtype=torch.float64)
+
+    def quality(self, round: Round, updates: Tensor) -> Tensor:
+        """How good each client's update is in this round (N, float64); it may be negative."""
+        raise NotImplementedError
+
+    def measure(self, round: Round, updates: Tensor) -> Tensor:
+        self.values = moving_importance(self.values, self.quality(round, updates), self.alpha)
         return self.values

@@ -1,52 +1,44 @@
-"""The cosine gradient Shapley value as a running importance (Xu et al. 2021, eq. 2–4)."""
+"""The cosine gradient Shapley value as a running importance (Xu et al. 2021, eq. 2–4), and its Euclidean rival."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from fedincent.contributions.base import Baseline, Contribution
-from fedincent.federation import Federation, Round
-from fedincent.schema import option
-
-FLOOR = 1e-3
+from fedincent.contributions.base import Running
+from fedincent.federation import Round
 
 
-def normalised(updates: Tensor, norm: float) -> Tensor:
-    """u_i = Γ·g_i/(‖g_i‖ + 1e-7), in place (N×D)."""
-    return updates.mul_(norm / (updates.norm(dim=1, keepdim=True) + 1e-7))
+def lengths_of(updates: Tensor) -> Tensor:
+    """‖g_i‖ + 1e-7 (N), by which an update is divided to bring it to norm 1."""
+    return updates.norm(dim=1) + 1e-7
 
 
-def cosines(units: Tensor, aggregate: Tensor) -> Tensor:
-    """ψ_i = cos(u_i, u) (N, float64); 0 for a client without an update."""
-    lengths = units.norm(dim=1) * aggregate.norm()
-    return (units @ aggregate / lengths.clamp(min=1e-12)).double().cpu()
-
-
-def moving_importance(importance: Tensor, psi: Tensor, alpha: float) -> Tensor:
-    """r ← α·r + (1−α)·ψ, floored at 1e-3 and normalised to sum 1 (N)."""
-    moved = (alpha * importance + (1 - alpha) * psi).clamp(min=FLOOR)
-    return moved / moved.sum()
+def cosines(updates: Tensor, aggregate: Tensor, lengths: Tensor) -> Tensor:
+    """ψ_i = cos(g_i, u) (N, float64), eq. 3; 0 for a client without an update."""
+    return (updates @ aggregate / (lengths * aggregate.norm()).clamp(min=1e-12)).double().cpu()
 
 
 @dataclass(kw_only=True)
-class CosineImportance(Contribution):
+class CosineImportance(Running):
     """CGSV's importance r_{i,t}, recomputed each round from the cosine between a client's update and the aggregate."""
 
-    saved: ClassVar[tuple[str, ...]] = ("values",)
+    def quality(self, round: Round, updates: Tensor) -> Tensor:
+        weights = self.federation.data_shares if round.index == 0 else self.values
+        lengths = lengths_of(updates)
+        aggregate = (weights.to(updates) / lengths) @ updates  # Σ w_i u_i with Γ = 1, which no cosine depends on
+        return cosines(updates, aggregate, lengths)
 
-    alpha: float = option("weight of the past in the moving average", low=0, below=1)
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
-        self.values = torch.zeros(federation.n, dtype=torch.float64)
-        self.data_shares = federation.sizes.double() / federation.sizes.sum()
+@dataclass(kw_only=True)
+class EuclideanCloseness(Running):
+    """How near a client's update is to the mean update: 1 − distance / largest distance, so that the farthest has 0."""
 
-    def measure(self, round: Round, updates: Tensor) -> Tensor:
-        weights = (self.data_shares if round.index == 0 else self.values).to(updates)
-        lengths = updates.norm(dim=1) + 1e-7
-        aggregate = (weights / lengths) @ updates  # Σ w_i u_i with Γ = 1, which no cosine depends on
-        self.values = moving_importance(self.values, cosines(updates, aggregate), self.alpha)
-        return self.values
+    def quality(self, round: Round, updates: Tensor) -> Tensor:
+        mean = self.federation.data_shares.to(updates) @ updates
+        squared = (updates**2).sum(1) - 2 * (updates @ mean) + mean @ mean  # no second N×D matrix of differences
+        distance = squared.double().clamp(min=0).sqrt().cpu()
+        top = distance.max()
+        return 1 - distance / top if top > 0 else torch.ones_like(distance)

@@ -18,7 +18,7 @@ from fedincent.datasets.base import Data, Dataset, cache_folder
 from fedincent.errors import DataError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-FORMAT = 1  # raise it when what is written below changes
+FORMAT = 2  # raise it when what is written below changes
 
 
 def load(dataset: Dataset) -> Data:
@@ -63,6 +63,7 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
         kind=meta["kind"],
         n_classes=meta["n_classes"],
         vocabulary=meta["vocabulary"],
+        words=tuple(meta["words"]),
         mean=tuple(meta["mean"]),
         std=tuple(meta["std"]),
         fingerprint=meta["fingerprint"],
@@ -79,7 +80,7 @@ def write_entry(entry: Path, dataset: Dataset, paths: list[Path]) -> None:
     """Parse, check and describe the arrays in a scratch folder, then move it into place."""
     raw = read_files(dataset, paths)
     arrays = {name: np.ascontiguousarray(raw[name]) for name in ARRAYS}
-    meta = describe(arrays, int(raw.get("vocabulary", 0)), paths)
+    meta = {**describe(arrays, int(raw.get("vocabulary", 0)), paths), "words": raw.get("words", [])}
     scratch = Path(tempfile.mkdtemp(prefix=f".{dataset.name}-", dir=entry.parent))
     try:
         for name, array in arrays.items():

@@ -41,6 +41,7 @@ def encode(train: Sentences, test: Sentences, length: int, min_count: int) -> di
         "x_test": matrix(test),
         "y_test": np.array([label for _, label in test], dtype=np.int64),
         "vocabulary": len(words) + 2,
+        "words": words,
     }
 
 
@@ -77,6 +78,36 @@ class SST(TextDataset):
         else:
             texts = [path.read_text(encoding="utf-8") for path in paths]
         train, test = ([parse_tree(line) for line in text.splitlines() if line.strip()] for text in texts)
+        return encode(train, test, self.length, self.min_count)
+
+
+@dataclass(kw_only=True)
+class MR(TextDataset):
+    """Movie review sentences, positive or negative (Pang & Lee 2005): 10,662, one in ten of which is for testing."""
+
+    name: ClassVar[str] = "mr"
+    files: ClassVar[tuple[str, ...]] = ("mr/rt-polarity.pos with mr/rt-polarity.neg",)
+    hint: ClassVar[str] = (
+        "Unpack the official rt-polaritydata.tar.gz there (www.cs.cornell.edu/people/pabo/movie-review-data)."
+    )
+
+    def find(self, root: Path) -> list[Path]:
+        for folder in (root, root / "mr", root / "MR", root / "rt-polaritydata"):
+            pair = [folder / "rt-polarity.neg", folder / "rt-polarity.pos"]
+            if all(path.is_file() for path in pair):
+                return pair
+        return []
+
+    def read(self, paths: list[Path]) -> dict[str, Any]:
+        sentences: Sentences = []
+        for label, path in enumerate(paths):
+            lines = path.read_text(encoding="latin-1").split("\n")
+            sentences += [(line.lower().split(), label) for line in lines if line.strip()]
+        if not sentences:
+            raise ValueError("no sentences")
+        order = np.random.default_rng(0).permutation(len(sentences))  # a split is not given: this one is always the same
+        n_test = max(1, len(sentences) // 10)
+        train, test = ([sentences[k] for k in sorted(part)] for part in (order[n_test:], order[:n_test]))
         return encode(train, test, self.length, self.min_count)
 
 

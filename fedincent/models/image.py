@@ -47,6 +47,35 @@ class ConvNet(nn.Module):
 
 
 @dataclass(kw_only=True)
+class CNN3(Model):
+    """Three 3×3 convolutions (32, 64, 64) with pooling, then fully connected 64 and the classifier."""
+
+    def build(self, data: Data) -> nn.Module:
+        if data.kind != "image":
+            raise refuse("cnn3", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
+        return DeeperConvNet(*data.shape, data.n_classes)
+
+
+class DeeperConvNet(nn.Module):
+    """conv 3×3 with padding, relu, pool 2, three times, and two fully connected layers."""
+
+    def __init__(self, channels: int, height: int, width: int, n_classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, 32, 3, padding=1)
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
+        self.conv3 = nn.Conv2d(64, 64, 3, padding=1)
+        self.fc1 = nn.Linear(64 * (height // 8) * (width // 8), 64)
+        self.classifier = nn.Linear(64, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: batch×channels×height×width → batch×classes."""
+        x = halve(self.conv1(blocked(x)))
+        x = halve(self.conv2(x))
+        x = dense(halve(self.conv3(x)))
+        return self.classifier(F.relu(self.fc1(x.flatten(1))))
+
+
+@dataclass(kw_only=True)
 class ResNet18(Model):
     """ResNet18 with GroupNorm (4, 8, 16, 32 groups in the four stages) and the CIFAR stem."""
 

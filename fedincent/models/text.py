@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from fedincent.datasets import Data
+from fedincent.errors import ConfigError
 from fedincent.models.base import Model, refuse
 from fedincent.schema import option
 
@@ -49,3 +55,93 @@ class SentenceLSTM(nn.Module):
         x = F.relu(self.fc1(x))
         x = F.relu(self.fc2(x))
         return self.classifier(x)
+
+
+@dataclass(kw_only=True)
+class TextCNN(Model):
+    """Convolutions of several widths over words, the largest response of each filter, dropout, the classifier (Kim 2014)."""
+
+    embedding: int = option("length of a word's vector", low=1)
+    filters: int = option("filters of each width", low=1)
+    widths: tuple[int, ...] = option("words that a filter sees", low=1)
+    dropout: float = option("share of the responses dropped in training", low=0, below=1)
+    vectors: str | None = option(
+        "file of word vectors to start from: an .npz with words and vectors, or GloVe's text format"
+    )
+
+    def identity(self) -> dict[str, Any]:
+        """As ever, but what counts of a file is its content."""
+        values = super().identity()
+        return (
+            values if self.vectors is None else {**values, "vectors": hashlib.sha256(self.file().read_bytes()).hexdigest()}
+        )
+
+    def file(self) -> Path:
+        """The file of word vectors; an error where there is none."""
+        path = Path(str(self.vectors)).expanduser()
+        if not path.is_file():
+            raise ConfigError("model.vectors", self.vectors, "no such file")
+        return path
+
+    def build(self, data: Data) -> nn.Module:
+        if data.kind != "text":
+            raise refuse("textcnn", f"needs text, the data set holds {data.kind}; use model=cnn or model=mlp")
+        module = SentenceCNN(data.vocabulary, self.embedding, self.filters, self.widths, self.dropout, data.n_classes)
+        if self.vectors is not None:
+            if not data.words:
+                raise ConfigError("model.vectors", self.vectors, "the data set does not name its words")
+            self.start_from_vectors(module.embedding, data.words)
+        return module
+
+    def start_from_vectors(self, table: nn.Embedding, words: Sequence[str]) -> None:
+        """Put the known words' vectors into the table; unknown words keep their random start."""
+        known = read_vectors(self.file(), set(words))
+        found = [(k, known[word]) for k, word in enumerate(words, start=2) if word in known]
+        if not found:
+            raise ConfigError("model.vectors", self.vectors, "holds none of the data set's words")
+        length = len(found[0][1])
+        if length != self.embedding:
+            raise ConfigError("model.embedding", self.embedding, f"the vectors of {self.vectors} have length {length}")
+        with torch.no_grad():
+            table.weight[[k for k, _ in found]] = torch.from_numpy(np.stack([v for _, v in found]).astype(np.float32))
+
+
+def read_vectors(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
+    """The vectors of the wanted words in a file: words and vectors of an .npz, or a line `word x x x …` for each."""
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                words, vectors = archive["words"], archive["vectors"]
+            return {str(word): vector for word, vector in zip(words, vectors, strict=True) if str(word) in wanted}
+        found = {}
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                word, *numbers = line.rstrip().split(" ")
+                if word in wanted:
+                    found[word] = np.array(numbers, dtype=np.float32)
+        return found
+    except (ValueError, KeyError, OSError) as error:
+        raise ConfigError("model.vectors", str(path), f"is not a file of word vectors: {error}") from error
+
+
+class SentenceCNN(nn.Module):
+    """The largest response of each filter anywhere in a sentence; windows that begin in the padding do not count."""
+
+    def __init__(
+        self, vocabulary: int, embedding: int, filters: int, widths: Sequence[int], dropout: float, n_classes: int
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding, padding_idx=0)
+        self.convolutions = nn.ModuleList(nn.Conv1d(embedding, filters, width) for width in widths)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(filters * len(widths), n_classes)
+        self.widest = max(widths)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens: batch×length → batch×classes."""
+        longest = max(int((tokens != 0).any(0).sum()), 1)  # what is padding in every sentence is not looked at
+        tokens = tokens[:, :longest]
+        words = self.embedding(F.pad(tokens, (0, self.widest - 1))).transpose(1, 2)  # batch×embedding×(length + widest − 1)
+        inside = (tokens != 0)[:, None, :]
+        best = [(F.relu(c(words)[..., :longest]) * inside).amax(2) for c in self.convolutions]
+        return self.classifier(self.dropout(torch.cat(best, dim=1)))

@@ -32,6 +32,10 @@ class Partition(Component):
         """Standard deviation of the Gaussian noise on each client's training features (N); 0 for none."""
         return np.zeros(n_clients)
 
+    def label_noise(self, n_clients: int) -> np.ndarray:
+        """Which share of each client's training labels is wrong (N); 0 for none."""
+        return np.zeros(n_clients)
+
     @property
     def redraws_noise(self) -> bool:
         """Whether the noise is drawn anew at every pass instead of once."""

@@ -1,7 +1,7 @@
 """The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
 
     <results_dir>/runs/<readable-name>-<hash>/
-        config.yaml  summary.json  clients.csv  rounds.csv  checkpoint.safetensors
+        config.yaml  summary.json  clients.csv  rounds.csv  [trace.csv]  checkpoint.safetensors
 summary.json is written last: a folder that has one is finished.
 """
 
@@ -52,6 +52,11 @@ class Result:
     def rounds(self) -> pd.DataFrame:
         """One row per round; where models were judged, also their accuracies."""
         return read_frame(self.path / "rounds.csv")
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """One row per round and client, of a run with trace=true: importance, train_loss, and what the mechanism notes."""
+        return read_frame(self.path / "trace.csv")
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,17 @@ class RunFolder:
         portable = {name: value for name, value in values.items() if name != "results_dir"}
         write_text(self.path / "config.yaml", yaml.safe_dump(portable, sort_keys=False, allow_unicode=True))
 
-    def finish(self, summary: dict[str, Any], clients: pd.DataFrame, rounds: pd.DataFrame, keep_checkpoint: bool) -> Result:
+    def finish(
+        self,
+        summary: dict[str, Any],
+        clients: pd.DataFrame,
+        rounds: pd.DataFrame,
+        keep_checkpoint: bool,
+        trace: pd.DataFrame | None = None,
+    ) -> Result:
         """Write the result's files, summary.json last."""
+        if trace is not None:
+            write_text(self.path / "trace.csv", trace.to_csv(index=False))
         write_text(self.path / "clients.csv", clients.to_csv(index=False))
         write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
         write_json(self.path / "summary.json", {**summary, "identity": self.identity})

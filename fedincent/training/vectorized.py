@@ -183,6 +183,8 @@ def cannot_batch(module: nn.Module) -> str:
     for part in module.modules():
         if isinstance(part, nn.RNNBase):
             return "a recurrent model cannot be batched over clients"
+        if isinstance(part, nn.Embedding):
+            return "a model of sentences looks at how long they are, which differs from client to client"
         if isinstance(part, nn.Dropout) and part.p > 0:
             return "dropout draws per client, which a batch over clients cannot"
     return ""

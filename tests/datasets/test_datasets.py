@@ -235,6 +235,17 @@ def test_sst_zip(tmp_path: Path) -> None:
     assert data.x_test.tolist() == [[2, 1, 0, 0]]  # a word the training split does not know is 1
 
 
+def test_movie_reviews(tmp_path: Path) -> None:
+    for ending, word in (("pos", "Good"), ("neg", "bad")):
+        lines = [f"{word} film number {k} caf\xe9" for k in range(30)]
+        (tmp_path / f"rt-polarity.{ending}").write_bytes("\n".join(lines).encode("latin-1"))
+    data = get("dataset=mr", f"dataset.root={tmp_path}", "dataset.length=5")
+    assert (len(data.y_train), len(data.y_test), data.n_classes, data.kind) == (54, 6, 2, "text")
+    assert set(data.words[:3]) == {"film", "number", "café"}  # in every sentence, so the commonest
+    good = data.words.index("good") + 2
+    assert ((data.x_train[:, 0] == good) == (data.y_train == 1)).all()
+
+
 def test_tweets(tmp_path: Path) -> None:
     rows = ['"4","1","d","NO_QUERY","u","Nice! @you http://x.y"', '"0","2","d","NO_QUERY","u","bad"'] * 6
     file = tmp_path / "training.1600000.processed.noemoticon.csv"
@@ -262,7 +273,7 @@ def test_digits_are_padded_and_split() -> None:
 @pytest.mark.real
 @pytest.mark.parametrize(
     ("name", "train", "test", "classes"),
-    [("mnist", 60_000, 10_000, 10), ("fmnist", 60_000, 10_000, 10), ("sst", 8_544, 2_210, 5)],
+    [("mnist", 60_000, 10_000, 10), ("fmnist", 60_000, 10_000, 10), ("sst", 8_544, 2_210, 5), ("mr", 9_596, 1_066, 2)],
 )
 def test_real_files(real_data: Path, name: str, train: int, test: int, classes: int) -> None:
     data = get(f"dataset={name}", f"dataset.root={real_data}")

@@ -9,17 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedincent.contributions.cgsv import CosineImportance, moving_importance
-from fedincent.mechanisms.cgsv import CGSV, add_largest
+from fedincent.contributions.base import moving_importance
+from fedincent.contributions.cgsv import CosineImportance
+from fedincent.mechanisms.cgsv import CGSV
 from fedincent.mechanisms.fedavg_finetune import FedAvgFinetune
 from fedincent.mechanisms.lg_fedavg import LGFedAvg
 from fedincent.mechanisms.rank import Rank
+from fedincent.mechanisms.sparse import add_largest
 from fedincent.schema import Recipe
 from tests.conftest import baseline, random_updates
 
 
 def cgsv(**changes) -> CGSV:  # type: ignore[no-untyped-def]
-    return CGSV(**{"alpha": 0.95, "beta": 1.0, "gamma": 0.5, "mask": "layer", **changes})
+    return CGSV(**{"alpha": 0.95, "beta": 1.0, "gamma": 0.5, "weights": "importance", "mask": "layer", **changes})
 
 
 def test_fedavg_moves_by_the_mean_of_those_who_joined(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
@@ -145,7 +147,7 @@ def test_cgsv_shares_stay_sane_however_bad_the_update(n: int, seed: int, kind: s
 
     joined, losses = torch.ones(n, dtype=torch.bool), torch.zeros(n)
     for index in range(1, 4):
-        values = measure.measure(Round(index, 0.1, Streams(0), joined, losses), updates)
+        values = measure.measure(Round(index, 0.1, Streams(0), joined, losses, losses), updates)
         assert values.isfinite().all() and (values > 0).all()
         assert float(values.sum()) == pytest.approx(1)
 

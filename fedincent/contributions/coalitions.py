@@ -1,0 +1,103 @@
+"""What a client's update is worth to the others': games in which a coalition of updates is judged.
+
+The common model that coalitions move is the measure's own: in every round it takes the mean of all updates, by data size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedincent.contributions import shapley
+from fedincent.contributions.base import Baseline, Running
+from fedincent.federation import Federation, Round
+from fedincent.schema import option
+
+AT_ONCE = 64  # coalition models in memory
+
+
+@dataclass(kw_only=True)
+class CoalitionValue(Running):
+    """Base: the game of this round, handed to an estimator."""
+
+    saved: ClassVar[tuple[str, ...]] = ("values", "common")
+
+    data: str = option("which data judge a coalition's model", choices=("held_out", "test"))
+
+    def reads_test(self) -> str:
+        return "contributions judge coalitions of updates on the test set in every round" if self.data == "test" else ""
+
+    def needs_held_out(self) -> bool:
+        return self.data == "held_out"
+
+    def start(self, federation: Federation, baseline: Baseline) -> None:
+        super().start(federation, baseline)
+        self.common = federation.initial.clone()
+
+    def estimate(self, utility: shapley.Utility, n: int, rng: np.random.Generator) -> np.ndarray:
+        """The value of each of the n players of a game."""
+        raise NotImplementedError
+
+    def quality(self, round: Round, updates: Tensor) -> Tensor:
+        joined = round.joined.nonzero().flatten()
+        values = torch.zeros(self.federation.n, dtype=torch.float64)
+        if len(joined):
+            game = self.accuracy_game(updates, joined)
+            values[joined] = torch.from_numpy(self.estimate(game, len(joined), round.stream("coalitions")))
+            self.common.add_(mean_weights(self.federation, joined).to(updates) @ updates[joined])
+        return values
+
+    def accuracy_game(self, updates: Tensor, joined: Tensor) -> shapley.Utility:
+        """U(S): accuracy of the common model moved by the mean of the updates of S; of the model as it is for nobody."""
+        weights = mean_weights(self.federation, joined).numpy()
+
+        def worth(coalitions: np.ndarray) -> np.ndarray:
+            shares = coalitions * weights
+            shares /= np.maximum(shares.sum(1, keepdims=True), 1e-12)
+            accuracies = []
+            for start in range(0, len(shares), AT_ONCE):
+                part = torch.from_numpy(shares[start : start + AT_ONCE]).to(updates)
+                models = self.common + part @ updates[joined]
+                accuracies.append(self.federation.judge(models, self.data)[0].numpy())
+            return np.concatenate(accuracies)
+
+        return worth
+
+
+def mean_weights(federation: Federation, joined: Tensor) -> Tensor:
+    """The joined clients' shares of their data."""
+    shares = federation.data_shares[joined]
+    return shares / shares.sum()
+
+
+@dataclass(kw_only=True)
+class Shapley(CoalitionValue):
+    """The Shapley value of a client's update: what it adds, on average over all orders in which updates are taken up."""
+
+    method: str = option(
+        "how to find it; auto: exact for up to 6 clients, else sampled", choices=("auto", "exact", "sampled", "linear")
+    )
+    permutations: int | None = option("orders sampled in a round; null: as many as epsilon and delta ask for", low=1)
+    epsilon: float = option("error that an estimate may have, of an accuracy between 0 and 1", above=0)
+    delta: float = option("probability of a larger error", above=0, below=1)
+
+    def estimate(self, utility: shapley.Utility, n: int, rng: np.random.Generator) -> np.ndarray:
+        if self.method == "exact" or (self.method == "auto" and n <= 6):
+            return shapley.exact(utility, n)
+        if self.method == "linear":
+            return shapley.linear(utility, n, rng)
+        count = self.permutations or shapley.permutations_for(self.epsilon, self.delta, n)
+        return shapley.sampled(utility, n, count, rng)
+
+
+@dataclass(kw_only=True)
+class LeaveOneOut(CoalitionValue):
+    """What the model of all loses without a client's update."""
+
+    def estimate(self, utility: Callable[[np.ndarray], np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:
+        return shapley.leave_one_out(utility, n)

@@ -1,0 +1,22 @@
+"""FedAvg (McMahan et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fedincent.federation import Round
+from fedincent.mechanisms.common import CommonModel
+from fedincent.schema import option
+
+
+@dataclass(kw_only=True)
+class FedAvg(CommonModel):
+    """One common model moves by the mean of the joined clients' updates."""
+
+    weighting: str = option("what an update counts by", choices=("sizes", "equal"))
+
+    def weights(self, round: Round, updates: Tensor) -> Tensor:
+        counts = round.joined.double() * (self.federation.data_shares if self.weighting == "sizes" else 1.0)
+        return counts / counts.sum()
