@@ -47,7 +47,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The parsed command line; words after an option join those before it, wherever the verb takes any number of words."""
     parser = make_parser()
     given, rest = parser.parse_known_args(arguments)
-    words = next((getattr(given, name) for name in ("overrides", "filters", "names") if hasattr(given, name)), None)
+    words = next((getattr(given, name) for name in ("overrides", "names") if hasattr(given, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if words is not None:
@@ -88,12 +88,14 @@ def make_parser() -> argparse.ArgumentParser:
         table_verb,
         "render a paper's table from what was run, or run what it still needs",
         "fedincent table iafl-1 --only dataset=fmnist",
-        "fedincent table iafl-1 --run --seeds 3 --only dataset=fmnist,mnist",
+        "fedincent table iafl-1 --run --seeds 3 --only dataset=fmnist,mnist training.lr=0.01",
         "Files go to RESULTS/tables/ as Markdown, CSV and LaTeX. `fedincent list tables` shows the tables. With --sweep\n"
         "a grid of any metric over the stored runs: fedincent table --sweep mechanism.kappa --metric pearson dataset=digits",
     )
     table.add_argument("name", nargs="?", metavar="NAME", help="which table; with --sweep, a filter such as dataset=digits")
-    table.add_argument("filters", nargs="*", metavar="FILTER", help="with --sweep: more filters NAME=VALUE")
+    table.add_argument(
+        "overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the table; with --sweep, filters"
+    )
     table.add_argument(
         "--only", action="append", default=[], metavar="KEY=A,B", help="dataset=…, setting=… or mechanism=… to keep"
     )
@@ -224,11 +226,11 @@ def table_verb(given: argparse.Namespace) -> None:
     if given.sweep:
         from fedincent.results.sweep_table import sweep_grid
 
-        sweep_grid(folder, given.sweep[:2], given.metric, [part for part in (given.name, *given.filters) if part])
+        sweep_grid(folder, given.sweep[:2], given.metric, [part for part in (given.name, *given.overrides) if part])
         return
     if not given.name:
         raise ConfigError("table", "(nothing)", f"which one? known: {', '.join(options_of('table'))}")
-    table = load_table(given.name)
+    table = load_table(given.name, given.overrides)
     only = parse_only(given.only)
     failure = None
     if given.run or given.dry_run:
@@ -242,7 +244,7 @@ def table_verb(given: argparse.Namespace) -> None:
     if not cells:
         raise ConfigError("--only", " ".join(given.only), "leaves nothing of the table")
     render.to_terminal(table, cells)
-    if not only:
+    if not only or given.overrides:
         print("files:", *render.to_files(table, cells, folder / "tables"))
     if failure:
         raise failure

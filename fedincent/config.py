@@ -19,6 +19,7 @@ from fedincent.errors import ConfigError, suggest
 from fedincent.groups import conf_folder, group_folders, options_of
 from fedincent.loggers import Logger
 from fedincent.mechanisms import Mechanism
+from fedincent.mechanisms.standalone import Standalone
 from fedincent.models import Model
 from fedincent.partitions import Partition
 from fedincent.schema import Recipe, build, fill, option
@@ -82,7 +83,7 @@ class Config:
         """What of the configuration can change a run's numbers (of standalone training, where `alone`)."""
         plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
         parts = ["training", "partition", "model"]
-        if not alone:  # standalone training depends on nothing else: it is shared by all mechanisms
+        if not (alone or isinstance(self.mechanism, Standalone)):  # which depends on nothing else, so that all share it
             plain += ["participation", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
             parts += ["mechanism", "contribution"]
         neutral = {field.name: field.metadata.get("neutral") for field in dataclasses.fields(self)}

@@ -126,7 +126,7 @@ class Session:
         self.seconds["validation"] += validation
         self.seconds["mechanism"] += time.perf_counter() - begun - validation
         losses = round.losses[round.joined]
-        row = {
+        row: dict[str, Any] = {
             "round": index + 1,
             "lr": round.lr,
             "joined": int(round.joined.sum()),

@@ -51,7 +51,7 @@ def permutations_for(epsilon: float, delta: float, n: int, width: float = 2.0) -
 
 
 def linear(utility: Utility, n: int, rng: np.random.Generator) -> np.ndarray:
-    """The mean (N) of i's marginal worth to one random coalition of each size 0…N−1 of the others: unbiased, 2N² questions."""
+    """The mean (N) of i's marginal worth to one random coalition of each size 0…N−1 of the others: unbiased."""
     keys = rng.random((n, n, n))  # client × size × others
     keys[np.arange(n), :, np.arange(n)] = np.inf
     without = keys.argsort(2).argsort(2) < np.arange(n)[None, :, None]

@@ -87,9 +87,7 @@ class MR(TextDataset):
 
     name: ClassVar[str] = "mr"
     files: ClassVar[tuple[str, ...]] = ("mr/rt-polarity.pos with mr/rt-polarity.neg",)
-    hint: ClassVar[str] = (
-        "Unpack the official rt-polaritydata.tar.gz there (www.cs.cornell.edu/people/pabo/movie-review-data)."
-    )
+    hint: ClassVar[str] = "Unpack the official rt-polaritydata.tar.gz there (cs.cornell.edu/people/pabo/movie-review-data)."
 
     def find(self, root: Path) -> list[Path]:
         for folder in (root, root / "mr", root / "MR", root / "rt-polaritydata"):

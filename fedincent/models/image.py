@@ -53,7 +53,8 @@ class CNN3(Model):
     def build(self, data: Data) -> nn.Module:
         if data.kind != "image":
             raise refuse("cnn3", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
-        return DeeperConvNet(*data.shape, data.n_classes)
+        channels, height, width = data.shape
+        return DeeperConvNet(channels, height, width, data.n_classes)
 
 
 class DeeperConvNet(nn.Module):

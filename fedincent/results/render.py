@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedincent.results.files import write_text
-from fedincent.results.table import DIGITS, Cell, Cells, PaperTable, best_methods
+from fedincent.results.measures import measure_of
+from fedincent.results.table import Cell, Cells, PaperTable, best_methods
 
 MARKS = {True: "✓", False: "✗", None: ""}
 LEGEND = (
@@ -26,11 +27,20 @@ NAMES = {
     "rank": "Rank",
     "iafl": "IAFL",
     "cgsv_iafl": "CGSV+IAFL",
-    "accuracy_mean": "mean",
-    "accuracy_max": "highest",
-    "ipr_accuracy": "IPR",
+    "fedavg": "FedAvg",
+    "qffl": "q-FFL",
+    "cgsv_eu": "EU",
+    "cgsv_beta1": "CGSV β1",
+    "cgsv_beta1.2": "CGSV β1.2",
+    "cgsv_beta1.5": "CGSV β1.5",
+    "cgsv_beta2": "CGSV β2",
+    "cffl": "CFFL",
+    "eci": "ECI",
+    "dw": "DW",
+    "rr": "RR",
 }
 SETTINGS = {"dirichlet": "Dir({})", "classes": "#C={}", "noise": "N({})", "quantity": "quantity Dir({})", "iid": "IID"}
+SETTINGS |= {name: name.upper() for name in ("uni", "pow", "cla")}
 
 
 def setting_name(setting: str) -> str:
@@ -41,7 +51,7 @@ def setting_name(setting: str) -> str:
 
 def number(value: float | None, error: float | None, metric: str, plain_error: bool = True) -> str:
     """0.85 ±0.01; ±– where there is no error."""
-    digits = DIGITS.get(metric, 2)
+    digits = measure_of(metric).digits
     if value is None:
         return "undefined"
     shown = f"{value:.{digits}f}"
@@ -82,10 +92,10 @@ def grid(table: PaperTable, cells: Cells) -> tuple[list[str], list[list[tuple[st
             best = [best_methods(row, paper) for paper in (False, True)]
             for method in methods:
                 for side in (0, 1):
-                    wins[method][side] += method in best[side] and metric == table.metrics[0]
+                    wins[method][side] += method in best[side] and metric == next(iter(table.metrics))
             done = sorted({cell.done for cell in row.values()})
             progress = "–".join(map(str, dict.fromkeys((done[0], done[-1]))))
-            kind = f", {NAMES.get(metric, metric)}" if len(table.metrics) > 1 else ""
+            kind = f", {measure_of(metric).label}" if len(table.metrics) > 1 else ""
             line = [(dataset, setting_name(setting) + kind), (f"{progress}/{row[methods[0]].wanted}", "")]
             line += [(ours_text(cell, m in best[0]), paper_text(cell)) for m, cell in row.items()]
             body.append(line)

@@ -13,9 +13,7 @@ from rich.table import Table
 
 from fedincent.errors import ConfigError
 from fedincent.results.index import Index
-from fedincent.results.table import PERCENT
-
-METRICS = ("ipr_accuracy", "ipr_loss", "pearson", "accuracy_mean", "accuracy_max", "accuracy_gain")
+from fedincent.results.measures import MEASURES, measure_of, value_of
 
 
 def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -28,17 +26,21 @@ def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: Sequence[str]) -> None:
     """Print mean ± standard error of a metric for each value of one or two fields, over all runs that pass the filters."""
-    if metric not in METRICS:
-        raise ConfigError("--metric", metric, f"must be one of {', '.join(METRICS)}")
+    if metric.removesuffix("_tuned") not in MEASURES:
+        raise ConfigError("--metric", metric, f"must be one of {', '.join(MEASURES)}, or such a one with _tuned")
     wanted = dict(part.split("=", 1) for part in filters)
     groups: dict[tuple[str, ...], list[float | None]] = {}
     varying: dict[str, set[str]] = {}
     for result in Index(results_dir).runs.values():
         config = flat(yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))) | result.summary["choices"]
         if all(str(config.get(name)) == value for name, value in wanted.items()) and all(name in config for name in fields):
+            try:
+                value = value_of(result.summary, metric)
+            except KeyError:
+                continue
             if config["mechanism"] == "standalone":
                 continue
-            groups.setdefault(tuple(str(config[name]) for name in fields), []).append(result.summary[metric])
+            groups.setdefault(tuple(str(config[name]) for name in fields), []).append(value)
             for name, value in config.items():
                 varying.setdefault(name, set()).add(str(value))
     if not groups:
@@ -52,7 +54,7 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
         table.add_column(f"{fields[1]}={column}" if column else metric, justify="right")
     for first in sorted({key[0] for key in groups}, key=natural):
         keys = [(first, column) if column else (first,) for column in columns]
-        table.add_row(first, *(cell(groups.get(key, []), 100 if metric in PERCENT else 1) for key in keys))
+        table.add_row(first, *(cell(groups.get(key, []), measure_of(metric).scale) for key in keys))
     console = Console()
     console.print(table)
     ignored = {"seed", *fields, "force", "eval_every", "checkpoint_every", "keep_checkpoint"}

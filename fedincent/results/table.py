@@ -1,7 +1,9 @@
 """A paper's table: what it consists of, what of it was run, and whether the two agree.
 
 conf/table/NAME.yaml states rows (setting: data sets), columns (method: overrides), metrics, seeds and the printed numbers;
-`base` names a table from which all that is not stated is taken.
+`base` names a table from which all that is not stated is taken. Where a row is more than a data set, `datasets` says what
+its label means (label: overrides). `metrics` may map our name of a metric to the paper's, `scale` its unit, `settings` a
+setting to the paper's name of it.
 """
 
 from __future__ import annotations
@@ -21,18 +23,9 @@ from fedincent.config import Config, compose
 from fedincent.errors import ConfigError, suggest
 from fedincent.groups import group_folders, options_of
 from fedincent.results.index import Index
+from fedincent.results.measures import measure_of, value_of
 
 PARAMETERS = {"dirichlet": "beta", "classes": "k", "noise": "sigma", "quantity": "beta"}  # what a setting's number is
-PERCENT = ("accuracy_mean", "accuracy_max", "accuracy_gain")  # printed in percent
-TOLERANCE = {
-    "ipr_accuracy": 0.1,
-    "ipr_loss": 0.1,
-    "pearson": 0.15,
-    "accuracy_mean": 4.0,
-    "accuracy_max": 4.0,
-    "accuracy_gain": 4.0,
-}
-DIGITS = {"accuracy_mean": 0, "accuracy_max": 0, "accuracy_gain": 1}  # as printed; 2 for the others
 
 
 @dataclass(frozen=True)
@@ -54,6 +47,12 @@ class Cell:
     wanted: int = 0
     paper: Printed | None = None
     notes: set[str] = field(default_factory=set)
+    unit: float | None = None  # 100 where the paper prints percent; None: as the metric is usually shown
+
+    @property
+    def scale(self) -> float:
+        """What a summary's value is multiplied by."""
+        return measure_of(self.metric).scale if self.unit is None else self.unit
 
     @property
     def done(self) -> int:
@@ -79,13 +78,16 @@ class Cell:
         """
         if self.paper is None or not self.done or (self.paper.value is None and not self.paper.note and not self.undefined):
             return None
+        measure = measure_of(self.metric)
+        if measure.tolerance is None:
+            return None
         if self.mean is None or self.paper.value is None:
             return self.mean is None and self.paper.value is None
         gap = abs(self.mean - self.paper.value)
         if self.error is not None and self.paper.error is not None:
-            rounding = 0.5 * 10.0 ** -DIGITS.get(self.metric, 2)
+            rounding = 0.5 * 10.0**-measure.digits
             return gap <= 2 * math.hypot(self.error, self.paper.error) + rounding
-        return gap <= TOLERANCE.get(self.metric, 0.1) + 1e-9
+        return gap <= measure.tolerance * self.scale + 1e-9
 
 
 @dataclass
@@ -95,16 +97,21 @@ class PaperTable:
     name: str
     title: str
     paper: str | None  # file of printed numbers; null for a table of one's own
-    metrics: list[str]
+    metrics: dict[str, str]  # our name of a metric: the paper's
     seeds: int
     rows: list[tuple[str, str]]  # (data set, setting)
     columns: dict[str, list[str]]  # method: overrides
     overrides: list[str]
+    datasets: dict[str, list[str]] = field(default_factory=dict)  # label of a row: overrides, where it is no data set's name
+    settings: dict[str, str] = field(default_factory=dict)  # setting: the paper's name of it
+    scale: dict[str, float] = field(default_factory=dict)  # metric: unit, where it is not the usual one
+    extra: list[str] = field(default_factory=list)  # overrides asked for on the command line
     note: str = ""
 
     def line(self, dataset: str, setting: str, method: str) -> list[str]:
         """The overrides of a cell's runs, but for the seed."""
-        return [f"dataset={dataset}", *setting_overrides(setting), *self.overrides, *self.columns[method]]
+        data = self.datasets.get(dataset) or [f"dataset={dataset}"]
+        return [*data, *setting_overrides(setting), *self.overrides, *self.columns[method], *self.extra]
 
     def wishes(self, seeds: int | None, only: Mapping[str, Sequence[str]]) -> list[tuple[list[str], Config]]:
         """All runs the table wants: how each is asked for, and what that means. Whole rows first, then the next seed."""
@@ -140,12 +147,18 @@ def setting_overrides(setting: str) -> list[str]:
     return [f"partition={name}", *([f"partition.{PARAMETERS[name]}={value}"] if value else [])]
 
 
-def load_table(name: str) -> PaperTable:
-    """A table by its name; an error that lists the known ones."""
+def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
+    """A table by its name, with more overrides for all of its runs; an error that lists the known ones."""
     content = read_yaml(name)
-    rows = [(dataset, setting) for setting, datasets in content["rows"].items() for dataset in datasets]
-    fields = {key: content[key] for key in ("title", "paper", "metrics", "seeds", "columns", "overrides")}
-    return PaperTable(name=name, rows=rows, note=content.get("note", ""), **fields)
+    content.pop("base", None)
+    rows = [(dataset, setting) for setting, datasets in content.pop("rows").items() for dataset in datasets]
+    metrics = content.pop("metrics")
+    if not isinstance(metrics, Mapping):
+        metrics = {metric: metric for metric in metrics}
+    table = PaperTable(name=name, rows=rows, metrics=dict(metrics), extra=list(extra), **content)
+    if extra:
+        table.name, table.title = f"{name}+{'+'.join(extra)}", f"{table.title}, with {' '.join(extra)}"
+    return table
 
 
 def read_yaml(name: str) -> dict[str, Any]:
@@ -159,20 +172,23 @@ def read_yaml(name: str) -> dict[str, Any]:
     raise ConfigError("table", name, f"no such table; {suggest(name, known)}known: {', '.join(known)}")
 
 
-def printed_numbers(file: str | None) -> dict[tuple[str, str, str, str], Printed]:
-    """A paper's numbers by (data set, setting, method, metric)."""
-    if file is None:
+def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printed]:
+    """A paper's numbers by (data set, setting, method, our name of the metric); some tables' labels are DATASET_N."""
+    if table.paper is None:
         return {}
-    path = Path(__file__).parent / "paper" / file
+    path = Path(__file__).parent / "paper" / table.paper
+    metrics = {theirs: ours for ours, theirs in table.metrics.items()}
+    settings = {theirs: ours for ours, theirs in table.settings.items()}
+    numbers = {}
     with path.open(newline="", encoding="utf-8") as source:
-        return {
-            (row["dataset"], row["setting"], row["method"], row["metric"]): Printed(
-                float(row["value"]) if row["value"] else None,
-                float(row["error"]) if row["error"] else None,
-                row["note"],
-            )
-            for row in csv.DictReader(source)
-        }
+        for row in csv.DictReader(source):
+            label = f"{row['dataset']}_{row['n_clients']}"
+            dataset = label if label in table.datasets else row["dataset"]
+            setting = settings.get(row["setting"], row["setting"])
+            value, error = (float(row[name]) if row[name] else None for name in ("value", "error"))
+            metric = metrics.get(row["metric"], row["metric"])
+            numbers[dataset, setting, row["method"], metric] = Printed(value, error, row["note"])
+    return numbers
 
 
 Cells = dict[tuple[str, str, str, str], Cell]  # by data set, setting, method, metric
@@ -182,21 +198,25 @@ def fill_cells(
     table: PaperTable, index: Index, seeds: int | None = None, only: Mapping[str, Sequence[str]] | None = None
 ) -> Cells:
     """Every cell of a table with what is stored and what is printed."""
-    printed = printed_numbers(table.paper)
+    printed = printed_numbers(table)
     cells: Cells = {}
     for (dataset, setting, method), config in table.configs(only).items():
         found = [index.find(at_seed(config, seed)) for seed in range(seeds or table.seeds)]
         for metric in table.metrics:
-            cell = Cell(metric, wanted=len(found), paper=printed.get((dataset, setting, method, metric)))
+            paper, unit = printed.get((dataset, setting, method, metric)), table.scale.get(metric)
+            cell = Cell(metric, wanted=len(found), paper=paper, unit=unit)
             for result in found:
+                try:
+                    value = value_of(result.summary, metric) if result else None
+                except KeyError:  # a run made before there was such a metric, or without what it needs
+                    continue
                 if result is None:
                     continue
-                value = result.summary[metric]
                 cell.notes.update(result.summary["notes"])
                 if value is None:
                     cell.undefined += 1
                 else:
-                    cell.ours.append(100 * value if metric in PERCENT else value)
+                    cell.ours.append(cell.scale * value)
             cells[dataset, setting, method, metric] = cell
     return cells
 
@@ -207,6 +227,7 @@ def best_methods(row: Mapping[str, Cell], paper: bool) -> list[str]:
     for method, cell in row.items():
         value = (cell.paper.value if cell.paper else None) if paper else cell.mean
         if value is not None:
-            values[method] = round(value, DIGITS.get(cell.metric, 2))
+            measure = measure_of(cell.metric)
+            values[method] = round(-value if measure.lower_is_better else value, measure.digits)
     top = max(values.values(), default=None)
     return [method for method, value in values.items() if value == top]

@@ -81,7 +81,7 @@ def test_what_cannot_be_used_is_said(tmp_path: Path) -> None:
     np.savez(good, words=np.array(["film"]), vectors=np.ones((1, 5)))
     other = tmp_path / "other.npz"
     np.savez(other, words=np.array(["x"]), vectors=np.ones((1, 3)))
-    with pytest.raises(ConfigError, match="model.embedding=3.*length 5"):
+    with pytest.raises(ConfigError, match=r"model.embedding=3.*length 5"):
         model(vectors=str(good)).build(sentences())
     with pytest.raises(ConfigError, match="none of the data set's words"):
         model(vectors=str(other)).build(sentences())
