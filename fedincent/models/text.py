@@ -138,10 +138,20 @@ class SentenceCNN(nn.Module):
         self.widest = max(widths)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """tokens: batch×length → batch×classes."""
-        longest = max(int((tokens != 0).any(0).sum()), 1)  # what is padding in every sentence is not looked at
-        tokens = tokens[:, :longest]
-        words = self.embedding(F.pad(tokens, (0, self.widest - 1))).transpose(1, 2)  # batch×embedding×(length + widest − 1)
-        inside = (tokens != 0)[:, None, :]
-        best = [(F.relu(c(words)[..., :longest]) * inside).amax(2) for c in self.convolutions]
+        """tokens: batch×length → batch×classes. The sentences are laid end to end, so that no padding is computed on."""
+        inside = tokens != 0
+        lengths = inside.sum(1)
+        gap = self.widest - 1  # after each sentence, so that no window sees two
+        starts = torch.cumsum(lengths + gap, 0) - lengths - gap
+        row, place = inside.nonzero(as_tuple=True)
+        at = starts[row] + place
+        line = tokens.new_zeros(int(lengths.sum()) + gap * len(tokens) + 1)
+        line[at] = tokens[row, place]
+        words = self.embedding(line).T[None]  # 1×embedding×(all words and gaps)
+        best = []
+        for convolution in self.convolutions:
+            response = F.relu(convolution(words)[0].T[at])  # words×filters: of the window that begins at each word
+            by_sentence = response.new_zeros(len(tokens), max(int(lengths.max()), 1), response.shape[1])
+            by_sentence[row, place] = response
+            best.append(by_sentence.amax(1))
         return self.classifier(self.dropout(torch.cat(best, dim=1)))

@@ -54,6 +54,21 @@ def test_a_sentence_is_read_alike_whoever_it_is_batched_with() -> None:
     assert net(torch.zeros(1, 8, dtype=torch.int64)).isfinite().all()
 
 
+def test_laying_sentences_end_to_end_changes_nothing() -> None:
+    """The same as a convolution over each padded sentence on its own, gradients too."""
+    net = tiny_cnn()
+    tokens = torch.tensor([[3, 7, 0, 0, 0, 0], [1, 2, 3, 4, 5, 6], [9, 0, 0, 0, 0, 0]])
+    plain = []
+    for sentence, length in zip(tokens, (2, 6, 1), strict=True):
+        words = net.embedding(torch.nn.functional.pad(sentence[:length], (0, 4))).T[None]
+        plain.append(torch.cat([torch.relu(c(words)[..., :length]).amax(2) for c in net.convolutions], dim=1))
+    expected = net.classifier(torch.cat(plain))
+    torch.testing.assert_close(net(tokens), expected)
+    weight = net.convolutions[1].weight
+    (wanted,) = torch.autograd.grad(expected.sum(), weight, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(net(tokens).sum(), weight)[0], wanted)
+
+
 def test_the_papers_shape() -> None:
     config = compose(["dataset=mr"])
     assert config.model == TextCNN(embedding=300, filters=100, widths=(3, 4, 5), dropout=0.5, vectors=None)
