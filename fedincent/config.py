@@ -59,7 +59,10 @@ class Config:
         neutral=False,
     )
     tune_epochs: int = option(
-        "after training, passes by which every client tunes its model on its own data, to be judged again", low=0, neutral=0
+        "after training, passes by which every client tunes its model on its own data, at the first round's rate, to be "
+        "judged again",
+        low=0,
+        neutral=0,
     )
     tune_steps: int = option("the same in steps", low=0, neutral=0)
     device: str = option("where to compute", choices=("auto", "cpu", "cuda"))

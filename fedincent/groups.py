@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
-from fedincent.errors import ConfigError
+from fedincent.errors import ConfigError, suggest
 
 
 def conf_folder() -> Path:
@@ -35,3 +36,16 @@ def headline(path: Path) -> str:
         if line.startswith("#") and not line.startswith("# @"):
             return line.lstrip("# ").strip()
     return ""
+
+
+def read_group(group: str, name: str) -> dict[str, Any]:
+    """A table's or figure's YAML, with what its `base` states where it does not; an error that lists the known ones."""
+    import yaml
+
+    for folder in group_folders(group):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+            return {**read_group(group, content.pop("base")), **content} if "base" in content else content
+    known = options_of(group)
+    raise ConfigError(group, name, f"no such {group}; {suggest(name, known)}known: {', '.join(known)}")

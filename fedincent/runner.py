@@ -202,8 +202,8 @@ class Session:
             clients["train_loss"] = self.judge(models, "train")[1].numpy()
             summary |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss"].to_numpy())
         if self.baseline is not None and (config.tune_epochs or config.tune_steps):
-            lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
-            models = self.tuned(models, LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps), config.rounds + 1)
+            task = LocalTask(lr=config.training.lr, epochs=config.tune_epochs, steps=config.tune_steps or None)
+            models = self.tuned(models, task, config.rounds + 1)
             accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
             clients["accuracy_tuned"], clients["loss_tuned"] = accuracy, loss
             tuned = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)

@@ -68,6 +68,8 @@ class SparseReward(Mechanism):
             last = layout.columns_of(layout.linear[-1:])
             behind = self.models - self.server
             round.note("reward_distance", lambda: (self.models - before - aggregate).norm(dim=1))
+            moved = (self.server - self.federation.initial).norm()
+            round.note("server_from_start", lambda: moved.expand(len(shares)))
             round.note("server_distance", lambda: behind.norm(dim=1))
             round.note("last_layer_distance", lambda: behind[:, last].norm(dim=1))
 

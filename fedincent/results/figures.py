@@ -1,30 +1,44 @@
-"""A paper's figures, drawn from stored runs.
+"""A paper's figures, drawn from stored runs, or by a study of their own.
 
-conf/figure/NAME.yaml states the runs of each panel. `curves` shows six clients' accuracies over the rounds, from the
-smallest contribution to the largest; `scatter` every client's contribution against its final accuracy.
+conf/figure/NAME.yaml states the runs of each panel, and the kind of picture:
+- curves: six clients' accuracies over the rounds, from the smallest contribution to the largest (or those in `clients`);
+- scatter: every client's contribution against its final accuracy;
+- trace: what was noted of the clients in each round, one line of panels for each of `columns` of trace.csv;
+- clients: the clients' final state, one line of panels for each of `columns` of clients.csv;
+- study: no runs; the function that `study` names gives the numbers (a CSV file) and the picture.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
+import pandas as pd
 
 from fedincent.config import Config, compose
-from fedincent.errors import ConfigError, suggest
-from fedincent.groups import group_folders, options_of
+from fedincent.errors import ConfigError
+from fedincent.groups import read_group
 from fedincent.metrics import pearson
-from fedincent.results.files import replacing
+from fedincent.results.files import replacing, write_text
 from fedincent.results.index import Index
 from fedincent.results.plan import last_of_each
 from fedincent.results.store import Result
 
 STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)))  # told apart without colour too
 SHOWN = 6  # clients in a panel of curves
+LABELS = {
+    "importance": "importance r",
+    "train_loss": "training loss",
+    "server_distance": "ℓ2 distance to the server's model",
+    "reward_distance": "ℓ2 distance of reward and aggregate",
+    "last_layer_distance": "ℓ2 distance to the server's last layer",
+    "accuracy": "test accuracy in %",
+    "loss": "test loss",
+}
 
 
 @dataclass
@@ -34,9 +48,13 @@ class Figure:
     name: str
     title: str
     kind: str
-    overrides: list[str]
-    panels: dict[str, list[str]]
+    overrides: list[str] = field(default_factory=list)
+    panels: dict[str, list[str]] = field(default_factory=dict)
     reference: list[str] = field(default_factory=list)  # a run drawn into every panel, FedAvg say
+    columns: list[str] = field(default_factory=list)  # of trace.csv or clients.csv
+    clients: list[int] = field(default_factory=list)  # which to show; none: all, or six of different contribution
+    study: str = ""  # dotted name of a function
+    options: dict[str, Any] = field(default_factory=dict)  # what it is called with
     note: str = ""
 
     def wishes(self, extra: Sequence[str]) -> list[tuple[list[str], Config]]:
@@ -48,16 +66,13 @@ class Figure:
 
 def load_figure(name: str) -> Figure:
     """A figure by its name; an error that lists the known ones."""
-    for folder in group_folders("figure"):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            return Figure(name=name, **yaml.safe_load(path.read_text(encoding="utf-8")))
-    known = options_of("figure")
-    raise ConfigError("figure", name, f"no such figure; {suggest(name, known)}known: {', '.join(known)}")
+    return Figure(name=name, **read_group("figure", name))
 
 
 def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) -> list[Path]:
     """Draw a figure as PNG and SVG from what is stored; an error that says which runs are missing."""
+    if figure.kind == "study":
+        return draw_study(figure, extra, folder)
     index = Index(results_dir)
     wishes = figure.wishes(extra)
     found = [index.find(config) for _, config in wishes]
@@ -69,34 +84,37 @@ def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) 
         lines = "\n  ".join("fedincent run " + " ".join(overrides) for overrides in missing)
         raise ConfigError("figure", figure.name, f"{len(missing)} of its runs are not there (--run does them):\n  {lines}")
     runs = [run for run in found if run is not None]
-    return plot(figure, runs[: len(figure.panels)], runs[len(figure.panels) :], folder)
+    shown, references = runs[: len(figure.panels)], runs[len(figure.panels) :]
+    chosen = shown[0].summary["choices"]
+    facts = f"{chosen['dataset']}, {chosen['model']}"
+    if len({run.summary["choices"]["partition"] for run in shown}) == 1:
+        facts = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}"
+    lines_of_panels = max(1, len(figure.columns))
+    size = (3.6 * len(shown) + 0.6, 3.2 * lines_of_panels + 0.4)
+    return save(figure, f"{figure.title} ({facts})", size, lambda picture: fill(picture, figure, shown, references), folder)
 
 
-def plot(figure: Figure, runs: list[Result], references: list[Result], folder: Path) -> list[Path]:
-    """Panels side by side on one scale."""
+def draw_study(figure: Figure, extra: Sequence[str], folder: Path) -> list[Path]:
+    """Carry out a study; its numbers go beside the picture."""
+    if extra:
+        raise ConfigError("figure", figure.name, f"has no runs that {' '.join(extra)} could change")
+    module, _, name = figure.study.rpartition(".")
+    table, drawing = getattr(importlib.import_module(module), name)(**figure.options)
+    path = folder / f"{figure.name}.csv"
+    write_text(path, table.to_csv(index=False))
+    return [*save(figure, figure.title, (8.6, 5.6), drawing, folder), path]
+
+
+def save(figure: Figure, title: str, size: tuple[float, float], drawing: Callable[[Any], None], folder: Path) -> list[Path]:
+    """A picture with its title as PNG and SVG."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    shape: dict[str, Any] = {
-        "figsize": (3.6 * len(runs) + 0.6, 3.6),
-        "sharey": True,
-        "squeeze": False,
-        "layout": "constrained",
-    }
-    picture, axes = plt.subplots(1, len(runs), **shape)
-    for axis, title, run in zip(axes[0], figure.panels, runs, strict=True):
-        if figure.kind == "curves":
-            draw_curves(axis, run, references)
-        else:
-            draw_scatter(axis, run)
-        axis.set_title(title, fontsize=10)
-        axis.grid(True, color="0.9")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].set_ylabel("test accuracy in %")
-    chosen = runs[0].summary["choices"]
-    picture.suptitle(f"{figure.title} ({chosen['dataset']}, {chosen['partition']}, {chosen['model']})", fontsize=11)
+    picture = plt.figure(figsize=size, layout="constrained")
+    drawing(picture)
+    picture.suptitle(title, fontsize=11)
     paths = []
     for ending in ("png", "svg"):
         path = folder / f"{figure.name}.{ending}"
@@ -107,21 +125,46 @@ def plot(figure: Figure, runs: list[Result], references: list[Result], folder: P
     return paths
 
 
-def draw_curves(axis: Any, run: Result, references: list[Result]) -> None:
-    """Six clients' accuracies over the rounds, from the smallest contribution (dark) to the largest (light)."""
+def fill(picture: Any, figure: Figure, runs: list[Result], references: list[Result]) -> None:
+    """Panels side by side on one scale; a line of them for each column."""
+    columns = figure.columns or [""]
+    axes = picture.subplots(len(columns), len(runs), sharey="row", squeeze=False)
+    for line, column in enumerate(columns):
+        for axis, title, run in zip(axes[line], figure.panels, runs, strict=True):
+            if figure.kind == "curves":
+                draw_curves(axis, run, references, figure.clients)
+            elif figure.kind == "scatter":
+                draw_scatter(axis, run)
+            elif figure.kind == "trace":
+                draw_trace(axis, run, column, figure.clients)
+            else:
+                draw_clients(axis, run, column)
+            if line == 0:
+                axis.set_title(title, fontsize=10)
+            axis.grid(True, color="0.9")
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[line][0].set_ylabel(LABELS.get(column or "accuracy", column))
+
+
+def styles(count: int) -> list[dict[str, Any]]:
+    """How each of so many lines is drawn: from dark to light, and by dashes."""
     from matplotlib import colormaps
 
+    shades = [colormaps["viridis"](0.9 * place / max(1, count - 1)) for place in range(count)]
+    return [{"color": c, "linestyle": STYLES[k % len(STYLES)], "linewidth": 1.4} for k, c in enumerate(shades)]
+
+
+def draw_curves(axis: Any, run: Result, references: list[Result], clients: Sequence[int]) -> None:
+    """Some clients' accuracies over the rounds, from the smallest contribution (dark) to the largest (light)."""
     rounds = run.rounds.dropna(subset=["accuracy_mean"])
     order = run.clients.sort_values(["contribution", "client"]).client.to_numpy()
-    picked = order[np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int)]
+    picked = [c for c in clients if c < len(order)]
+    if not picked:
+        picked = order[np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int)].tolist()
     contribution = run.clients.set_index("client").contribution
-    for place, client in enumerate(picked):
-        colour = colormaps["viridis"](0.9 * place / max(1, len(picked) - 1))
-        style: Any = STYLES[place % len(STYLES)]
+    for client, style in zip(picked, styles(len(picked)), strict=True):
         label = f"client {client}, p = {contribution[client]:.3g}"
-        axis.plot(
-            rounds["round"], 100 * rounds[f"client_{client}"], color=colour, linestyle=style, linewidth=1.4, label=label
-        )
+        axis.plot(rounds["round"], 100 * rounds[f"client_{client}"], label=label, **style)
     for reference in references:
         curve = reference.rounds.dropna(subset=["accuracy_mean"])
         axis.plot(curve["round"], 100 * curve["accuracy_mean"], color="black", linewidth=2, label="FedAvg")
@@ -140,3 +183,21 @@ def draw_scatter(axis: Any, run: Result) -> None:
     axis.scatter(clients.contribution, 100 * clients.accuracy, s=18, color="0.25", label=label)
     axis.set_xlabel("contribution")
     axis.legend(fontsize=8, loc="lower right")
+
+
+def draw_trace(axis: Any, run: Result, column: str, clients: Sequence[int]) -> None:
+    """A number that was noted of some clients in each round."""
+    trace = run.trace
+    known = sorted(trace.client.unique())
+    picked = [c for c in clients if c in known] or known
+    by_client: pd.DataFrame = trace.pivot(index="round", columns="client", values=column)
+    for client, style in zip(picked, styles(len(picked)), strict=True):
+        axis.plot(by_client.index, by_client[client], label=f"client {client}", **style)
+    axis.set_xlabel("round")
+    axis.legend(fontsize=6.5, framealpha=0.8, ncols=1 + len(picked) // 6)
+
+
+def draw_clients(axis: Any, run: Result, column: str) -> None:
+    """The clients' final state, side by side."""
+    axis.plot(run.clients.client, run.clients[column] * (100 if column.startswith("accuracy") else 1), "o-", color="0.3")
+    axis.set_xlabel("client")

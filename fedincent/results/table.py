@@ -14,14 +14,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import yaml
 
 from fedincent.config import Config, compose
-from fedincent.errors import ConfigError, suggest
-from fedincent.groups import group_folders, options_of
+from fedincent.groups import read_group
 from fedincent.results.index import Index
 from fedincent.results.measures import measure_of, value_of
 
@@ -149,8 +146,7 @@ def setting_overrides(setting: str) -> list[str]:
 
 def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     """A table by its name, with more overrides for all of its runs; an error that lists the known ones."""
-    content = read_yaml(name)
-    content.pop("base", None)
+    content = read_group("table", name)
     rows = [(dataset, setting) for setting, datasets in content.pop("rows").items() for dataset in datasets]
     metrics = content.pop("metrics")
     if not isinstance(metrics, Mapping):
@@ -159,17 +155,6 @@ def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     if extra:
         table.name, table.title = f"{name}+{'+'.join(extra)}", f"{table.title}, with {' '.join(extra)}"
     return table
-
-
-def read_yaml(name: str) -> dict[str, Any]:
-    """A table's YAML with what its base states."""
-    for folder in group_folders("table"):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            content = yaml.safe_load(path.read_text(encoding="utf-8"))
-            return {**read_yaml(content["base"]), **content} if "base" in content else content
-    known = options_of("table")
-    raise ConfigError("table", name, f"no such table; {suggest(name, known)}known: {', '.join(known)}")
 
 
 def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printed]:
