@@ -15,6 +15,7 @@ import pytest
 import fedincent
 from fedincent.config import compose
 from fedincent.errors import ConfigError, DivergenceError
+from fedincent.groups import options_of
 from fedincent.results.store import Result
 from fedincent.runner import run
 from fedincent.training.serial import Serial
@@ -229,8 +230,9 @@ def test_two_at_once(tmp_path: Path) -> None:
     assert len(list((tmp_path / "both").rglob("summary.json"))) == 2
 
 
-@pytest.mark.parametrize("mechanism", ["iafl", "fedavg_finetune", "cgsv", "lg_fedavg", "rank", "cgsv_iafl", "standalone"])
+@pytest.mark.parametrize("mechanism", sorted(options_of("mechanism")))
 def test_every_mechanism_runs_and_resumes(mechanism: str, tiny: list[str], tmp_path: Path) -> None:
+    tiny += ["held_out=0.1", "trace=true"]
     wanted = read(go(*tiny, f"mechanism={mechanism}", "results_dir=whole"))
     count = "9" if mechanism == "standalone" else "33"
     command = [

@@ -46,7 +46,7 @@ def compare(n: int, dim: int, seed: int, epsilon: float, delta: float) -> dict[s
     row = {"N": n, "D": dim, "seed": seed, "permutations": count, "exact_seconds": right_seconds}
     for name, values, seconds in (("cosine", cosine, cosine_seconds), ("sampling", sampled, sampled_seconds)):
         gap = summing_to_one(values) - truth
-        row |= {f"{name}_l1": np.abs(gap).sum(), f"{name}_l2": np.linalg.norm(gap), f"{name}_seconds": seconds}
+        row |= {f"{name}_l1": float(np.abs(gap).sum()), f"{name}_l2": float(np.linalg.norm(gap)), f"{name}_seconds": seconds}
     return row
 
 
