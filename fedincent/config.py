@@ -59,7 +59,7 @@ class Config:
         neutral=False,
     )
     tune_epochs: int = option(
-        "after training, passes by which every client tunes its model on its own data, at the first round's rate, to be "
+        "after training, passes by which every client tunes its model on its own data, at the last round's rate, to be "
         "judged again",
         low=0,
         neutral=0,

@@ -202,7 +202,8 @@ class Session:
             clients["train_loss"] = self.judge(models, "train")[1].numpy()
             summary |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss"].to_numpy())
         if self.baseline is not None and (config.tune_epochs or config.tune_steps):
-            task = LocalTask(lr=config.training.lr, epochs=config.tune_epochs, steps=config.tune_steps or None)
+            lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
+            task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
             models = self.tuned(models, task, config.rounds + 1)
             accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
             clients["accuracy_tuned"], clients["loss_tuned"] = accuracy, loss
