@@ -1,4 +1,7 @@
-"""The command line: run · table · figure · data · list. Heavy imports happen inside the verbs, so that --help is instant."""
+"""The command line: run · table · figure · report · compare · data · list.
+
+Heavy imports happen inside the verbs, so that --help is instant.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +120,32 @@ def make_parser() -> argparse.ArgumentParser:
     figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the figure")
     add_plan(figure)
 
+    report = add_verb(
+        verbs,
+        "report",
+        report_verb,
+        "write one self-contained HTML page of all results",
+        "fedincent report --open",
+        "fedincent report --output to_share.html",
+        "Overview, the papers' tables beside ours, mechanisms compared, and every run with its charts and command.",
+    )
+    report.add_argument("--output", metavar="FILE", help="the page (default: RESULTS/report.html)")
+    report.add_argument("--open", action="store_true", help="show it in the browser")
+    add_results(report)
+    add_plugins(report)
+
+    compare = add_verb(
+        verbs,
+        "compare",
+        compare_verb,
+        "show some runs side by side",
+        "fedincent compare iafl-digits cgsv-digits",
+        "fedincent compare results/runs/iafl-digits-*",
+        "A run is named by its folder, or by as much of its name's beginning or end as fits it alone.",
+    )
+    compare.add_argument("names", nargs="+", metavar="RUN", help="two or more runs")
+    add_results(compare)
+
     data = add_verb(
         verbs,
         "data",
@@ -167,8 +196,13 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs that are missing, and stop")
     parser.add_argument("--jobs", type=int, metavar="J", help="runs at once (default: one per core)")
-    parser.add_argument("--results", metavar="DIR", help="folder of results (default: FEDINCENT_RESULTS, else results)")
+    add_results(parser)
     add_plugins(parser)
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """The option of verbs that look at results."""
+    parser.add_argument("--results", metavar="DIR", help="folder of results (default: FEDINCENT_RESULTS, else results)")
 
 
 def add_plugins(parser: argparse.ArgumentParser) -> None:
@@ -272,6 +306,31 @@ def figure_verb(given: argparse.Namespace) -> None:
             return
     folder = results_folder(given)
     print("files:", *draw(figure, given.overrides, folder, folder / "figures"))
+
+
+def report_verb(given: argparse.Namespace) -> None:
+    """fedincent report"""
+    from fedincent.report import write_report
+
+    folder = results_folder(given)
+    if not (folder / "runs").is_dir():
+        raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
+    output = Path(given.output).expanduser() if given.output else folder / "report.html"
+    write_report(folder, output)
+    print("file:", output)
+    if given.open:
+        import webbrowser
+
+        webbrowser.open(output.resolve().as_uri())
+
+
+def compare_verb(given: argparse.Namespace) -> None:
+    """fedincent compare"""
+    from fedincent.results.compare import find_runs, print_comparison
+
+    if len(given.names) < 2:
+        raise ConfigError("compare", " ".join(given.names), "needs two runs at least")
+    print_comparison(find_runs(given.names, results_folder(given)))
 
 
 def list_verb(given: argparse.Namespace) -> None:

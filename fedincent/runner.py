@@ -88,6 +88,7 @@ class Session:
             if measure is not None:
                 measure.start(federation, baseline_of(self.baseline))
         self.resume()
+        self.folder.save_partition(self.stage.class_counts)
         if self.watched:
             config.logger.started(self.folder.key, config.raw)
             for row in self.history:

@@ -74,6 +74,12 @@ class Stage:
         shares = assign(self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition"))
         return [kept[share] for share in shares], np.sort(held)
 
+    @property
+    def class_counts(self) -> np.ndarray:
+        """How many samples of each class each client holds (N×classes), wrong labels not counted in."""
+        labels = np.asarray(self.data.y_train)
+        return np.stack([np.bincount(labels[share], minlength=self.data.n_classes) for share in self.split[0]])
+
     @cached_property
     def executor(self) -> Executor:
         """The executor, at work on this stage's clients."""

@@ -1,7 +1,7 @@
 """The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
 
     <results_dir>/runs/<readable-name>-<hash>/
-        config.yaml  summary.json  clients.csv  rounds.csv  [trace.csv]  checkpoint.safetensors
+        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  [trace.csv]  checkpoint.safetensors
 summary.json is written last: a folder that has one is finished.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import yaml
 from filelock import FileLock, Timeout
 from torch import Tensor
@@ -134,6 +135,12 @@ class RunFolder:
         """Write config.yaml: the whole configuration, but for where on this machine the results go."""
         portable = {name: value for name, value in values.items() if name != "results_dir"}
         write_text(self.path / "config.yaml", yaml.safe_dump(portable, sort_keys=False, allow_unicode=True))
+
+    def save_partition(self, counts: np.ndarray) -> None:
+        """Write partition.csv: who holds how many samples of which class (N×classes)."""
+        names = ",".join(f"class_{k}" for k in range(counts.shape[1]))
+        lines = [f"{client},{','.join(map(str, row))}" for client, row in enumerate(counts.tolist())]
+        write_text(self.path / "partition.csv", "\n".join([f"client,{names}", *lines, ""]))
 
     def finish(
         self,

@@ -1,0 +1,85 @@
+"""Some runs side by side in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fedincent.describe import METRICS, show
+from fedincent.errors import ConfigError, suggest
+from fedincent.results.index import Index
+from fedincent.results.store import Result
+
+BARS = "▁▂▃▄▅▆▇█"
+WIDEST = 40  # bars in a sparkline
+
+
+def find_runs(names: Sequence[str], results_dir: Path) -> list[Result]:
+    """Runs by folder, name, or the beginning or end of a name that fits one run alone."""
+    known = {result.path.name: result for result in Index(results_dir).runs.values()}
+    found = []
+    for name in names:
+        plain = Path(name).name
+        fitting = [key for key in known if key == plain] or [
+            key for key in known if key.startswith(plain) or key.endswith(plain)
+        ]
+        if len(fitting) != 1:
+            why = f"fits {len(fitting)} runs: {', '.join(sorted(fitting)[:4])}, …" if fitting else "no such finished run"
+            hint = "" if fitting else f"; {suggest(plain, known)}".rstrip("; ")
+            raise ConfigError("run", name, f"{why}{hint} (below {results_dir / 'runs'})")
+        found.append(known[fitting[0]])
+    return found
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """A curve as a row of bars."""
+    known = np.asarray([v for v in values if np.isfinite(v)], dtype=float)
+    if not len(known):
+        return "–"
+    if len(known) > WIDEST:
+        known = np.array([part.mean() for part in np.array_split(known, WIDEST)])
+    low, high = known.min(), known.max()
+    places = np.zeros(len(known)) if high == low else (known - low) / (high - low) * (len(BARS) - 1)
+    return "".join(BARS[round(place)] for place in places)
+
+
+def print_comparison(runs: Sequence[Result]) -> None:
+    """Metrics side by side, a sparkline per run, and how each client differs from the first run."""
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    letters = [chr(ord("A") + k) for k in range(len(runs))]
+    for letter, run in zip(letters, runs, strict=True):
+        console.print(f"{letter}  {run.path.name}", highlight=False, markup=False)
+    metrics = Table(title="metrics", title_justify="left")
+    metrics.add_column("metric")
+    for letter in letters:
+        metrics.add_column(letter, justify="right")
+    for key, (name, _) in METRICS.items():
+        metrics.add_row(name, *(show(key, run.summary[key]) for run in runs))
+    metrics.add_row("seconds", *(f"{run.summary['seconds']['total']:.0f}" for run in runs))
+    console.print(metrics)
+    for letter, run in zip(letters, runs, strict=True):
+        rounds = run.rounds
+        judged = "accuracy_mean" in rounds
+        curve = rounds["accuracy_mean" if judged else "train_loss"].to_numpy(dtype=float)
+        console.print(
+            f"{letter}  {sparkline(curve)}  {'accuracy' if judged else 'training loss'} over rounds", highlight=False
+        )
+    first = runs[0].clients.set_index("client").accuracy
+    for letter, run in zip(letters[1:], runs[1:], strict=True):
+        other = run.clients.set_index("client").accuracy
+        if len(other) != len(first):
+            console.print(f"{letter} − A: other clients ({len(other)} against {len(first)})", highlight=False)
+            continue
+        gap = 100 * (other - first)
+        worst, best = gap.idxmin(), gap.idxmax()
+        console.print(
+            f"{letter} − A: {gap.mean():+.1f} points on average; better for {(gap > 0).sum()}, worse for {(gap < 0).sum()} "
+            f"of {len(gap)} clients; from {gap[worst]:+.1f} (client {worst}) to {gap[best]:+.1f} (client {best})",
+            highlight=False,
+        )
+        console.print(f"       {sparkline(gap.to_numpy())}  by client, 0 … {len(gap) - 1}", highlight=False)
