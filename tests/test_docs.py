@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 
 from fedincent.cli import main
+from fedincent.groups import options_of
 from tests.conftest import ROOT, TINY
 
 
@@ -19,11 +23,11 @@ def blocks(page: str, language: str) -> list[str]:
 
 def test_a_mechanism_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The page's two files and its commands, in an empty folder."""
-    (python,), (yaml,), (commands,) = (blocks("add-a-mechanism.md", kind) for kind in ("python", "yaml", "sh"))
+    (python,), (settings,), (commands,) = (blocks("add-a-mechanism.md", kind) for kind in ("python", "yaml", "sh"))
     assert len(python.splitlines()) <= 30
     (tmp_path / "my_folder" / "conf" / "mechanism").mkdir(parents=True)
     (tmp_path / "my_folder" / "proportional.py").write_text(python)
-    (tmp_path / "my_folder" / "conf" / "mechanism" / "proportional.yaml").write_text(yaml)
+    (tmp_path / "my_folder" / "conf" / "mechanism" / "proportional.yaml").write_text(settings)
     for command in commands.splitlines():
         program, *arguments = shlex.split(command)
         assert program == "fedincent"
@@ -39,9 +43,79 @@ def test_a_mechanism_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(
-    "page", sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+    "page", sorted(p.relative_to(ROOT).as_posix() for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 )
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+PAGES = sorted(p.relative_to(ROOT).as_posix() for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+SHELL = [(page, block) for page in PAGES for block in re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), flags=re.S)]
+COMMANDS = [(page, line) for page, block in SHELL for line in block.splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS)
+def test_every_command_of_the_docs(page: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the embedded digits a command is carried out, made small; what needs other data or days is checked, not done."""
+    program, *words = shlex.split(line, comments=True)
+    if program == "make":
+        subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True, capture_output=True)
+        return
+    assert program == "fedincent", line
+    if "--plugins" in words or "dataset.file=mine.npz" in words:
+        pytest.skip("carried out by a test of its own, with the page's own files")
+    if words[0] == "run":
+        others = any(word.startswith("dataset=") and word != "dataset=digits" for word in words)
+        small = [] if "--show" in words else ["rounds=2", "model=logistic", "executor=serial"]
+        small += ["n_clients=4"] if not any(word.startswith("n_clients") for word in words) else []
+        main([*words, *small, *(["--show"] if others and "-m" not in words else [])])
+    elif words[0] in ("table", "figure") and "--run" in words:
+        main(["--dry-run" if word == "--run" else word for word in words])
+    elif words[0] == "compare":
+        for name in words[1:]:
+            mechanism, _, partition = name.split("-")
+            main(["run", f"mechanism={mechanism}", f"partition={partition}", "n_clients=4", "rounds=2", "model=logistic"])
+        main(words)
+    elif words[0] == "report" or "--sweep" in words:
+        main(["run", "n_clients=4", "rounds=2", "model=logistic", "executor=serial"])
+        main([word for word in words if word != "--open"])
+    else:
+        main(words)
+    assert capsys.readouterr().out
+
+
+def test_data_and_a_partition_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """add-data.md: its files, and its commands as they stand but for the rounds."""
+    data, partition = blocks("add-data.md", "python")
+    (settings,) = blocks("add-data.md", "yaml")
+    exec(data, {})
+    (tmp_path / "my_folder" / "conf" / "partition").mkdir(parents=True)
+    (tmp_path / "my_folder" / "halves.py").write_text(partition)
+    (tmp_path / "my_folder" / "conf" / "partition" / "halves.yaml").write_text(settings)
+    for command in blocks("add-data.md", "sh"):
+        main([*shlex.split(command)[1:], "rounds=2", "executor=serial"])
+        assert "IPR" in capsys.readouterr().out
+
+
+def test_the_worked_example_of_the_metrics() -> None:
+    from fedincent.metrics import summarise
+
+    alone, final = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.6, 0.7, 0.68, 0.9])
+    found = summarise(final, 1 - final, alone, 1 - alone)
+    assert (found["ipr_accuracy"], found["accuracy_mean"], found["accuracy_max"]) == (0.75, pytest.approx(0.72), 0.9)
+    assert found["pearson"] == pytest.approx(0.89, abs=0.005) and found["accuracy_gain"] == pytest.approx(0.07)
+
+
+@pytest.mark.parametrize("name", sorted(options_of("mechanism")))
+def test_every_mechanism_has_its_page_with_every_knob(name: str) -> None:
+    text = (ROOT / "docs" / "mechanisms" / f"{name}.md").read_text(encoding="utf-8")
+    content = yaml.safe_load((ROOT / "conf" / "mechanism" / f"{name}.yaml").read_text(encoding="utf-8"))
+    knobs = content.get("mechanism", content)
+    for knob, value in knobs.items():
+        if knob != "_target_":
+            shown = {None: "null"}.get(value, str(value))
+            wanted = rf"\| `{knob}` \| {'.*' if '$' in shown else re.escape(shown)} \|"
+            assert re.search(wanted, text), f"{knob}={shown} is not in the table"
+    assert f"({name}.md)" in (ROOT / "docs" / "mechanisms" / "README.md").read_text(encoding="utf-8")

@@ -90,7 +90,7 @@ def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) 
     if len({run.summary["choices"]["partition"] for run in shown}) == 1:
         facts = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}"
     lines_of_panels = max(1, len(figure.columns))
-    size = (3.6 * len(shown) + 0.6, 3.2 * lines_of_panels + 0.4)
+    size = (max(6.4, 3.6 * len(shown) + 0.6), 3.2 * lines_of_panels + 0.4)
     return save(figure, f"{figure.title} ({facts})", size, lambda picture: fill(picture, figure, shown, references), folder)
 
 
@@ -193,6 +193,11 @@ def draw_trace(axis: Any, run: Result, column: str, clients: Sequence[int]) -> N
     by_client: pd.DataFrame = trace.pivot(index="round", columns="client", values=column)
     for client, style in zip(picked, styles(len(picked)), strict=True):
         axis.plot(by_client.index, by_client[client], label=f"client {client}", **style)
+    if column == "server_distance":
+        start = trace[trace.client == known[0]]
+        axis.plot(
+            start["round"], start.server_from_start, color="0.4", linewidth=2.5, alpha=0.6, label="server, from its start"
+        )
     axis.set_xlabel("round")
     axis.legend(fontsize=6.5, framealpha=0.8, ncols=1 + len(picked) // 6)
 
