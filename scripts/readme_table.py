@@ -1,6 +1,6 @@
 """Print the README's block of a paper table: ours, and the paper's in brackets, from results/.
 
-python scripts/readme_table.py iafl-1 fmnist
+python scripts/readme_table.py iafl-1 fmnist [training.lr=0.01 …]
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from fedincent.results.render import MARKS, NAMES, number, paper_text, setting_n
 from fedincent.results.table import fill_cells, load_table
 
 
-def main(name: str, dataset: str) -> None:
-    """One Markdown table: settings × mechanisms, all metrics of the table in a cell."""
-    table = load_table(name)
+def main(name: str, dataset: str, *overrides: str) -> None:
+    """One Markdown table: settings × mechanisms, all metrics of the table in a cell; – for what was not run."""
+    table = load_table(name, overrides)
     cells = fill_cells(table, Index(Path("results")), None, {"dataset": [dataset]})
     print(f"| {dataset} | " + " | ".join(NAMES[method] for method in table.columns) + " |")
     print("|---" * (len(table.columns) + 1) + "|")
@@ -25,9 +25,9 @@ def main(name: str, dataset: str) -> None:
             own = [cells[dataset, setting, method, metric] for metric in table.metrics]
             ours = " / ".join(number(c.mean, c.error, c.metric, plain_error=False) if c.done else "–" for c in own)
             paper = " / ".join(paper_text(c).split(" ")[0] for c in own)
-            line.append(f"{ours} ({paper}) {MARKS[own[0].agrees]}")
+            line.append(f"{ours} ({paper}) {MARKS[own[0].agrees]}" if own[0].done else "–")
         print(f"| {setting_name(setting)} | " + " | ".join(line) + " |")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])
