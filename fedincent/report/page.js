@@ -137,6 +137,7 @@ function dots(title, items, label) {
   const height = 34 + 22 * items.length, width = 400, left = 130, right = 46;
   let [low, high] = span([0, ...items.map(item => item.value)]);
   if (low === high) high += 1;
+  if (low < 0) low -= 0.18 * (high - low);
   const x = value => left + (value - low) / (high - low) * (width - left - right);
   const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
   for (const value of ticks(low, high, 4)) {
@@ -149,7 +150,7 @@ function dots(title, items, label) {
     if (item.value === null) { svg.append(draw("text", { x: x(Math.max(low, 0)) + 6, y: y + 4 }, "undefined")); return; }
     svg.append(draw("line", { class: "curve", x1: x(Math.max(low, 0)), x2: x(item.value), y1: y, y2: y }));
     svg.append(draw("circle", { class: "mark", cx: x(item.value), cy: y, r: 6, "data-tip": `${item.name}\n${label(item.value)}\n${item.detail}` }));
-    svg.append(draw("text", { x: x(item.value) + 10, y: y + 4 }, label(item.value)));
+    svg.append(draw("text", item.value < 0 ? { x: x(item.value) - 10, y: y + 4, "text-anchor": "end" } : { x: x(item.value) + 10, y: y + 4 }, label(item.value)));
   });
   return make("figure", {}, make("figcaption", {}, title), svg);
 }

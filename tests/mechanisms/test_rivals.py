@@ -69,12 +69,19 @@ def test_round_robin_takes_turns(make_federation, make_round) -> None:  # type: 
     federation = make_federation(3)
     mechanism = RoundRobin()
     mechanism.start(federation)
-    first, second = random_updates(3, federation.dim, 1), random_updates(3, federation.dim, 2)
-    mechanism.reward(make_round([True] * 3, index=0), first.clone())
-    mechanism.reward(make_round([True] * 3, index=1), second.clone())
+    moves = random_updates(2, federation.dim)
+    for index in (0, 1):
+        round = make_round([True] * 3, index=index)
+        round.joined = mechanism.invite(round)
+        assert round.joined.tolist() == [index == 0, index == 1, False]
+        start = mechanism.incoming(round)[index]
+        torch.testing.assert_close(start, federation.initial + moves[:index].sum(0))  # what the one before has left
+        updates = torch.zeros(3, federation.dim)
+        updates[index] = moves[index]
+        mechanism.reward(round, updates)
     moved = mechanism.models - federation.initial
-    torch.testing.assert_close(moved[0], first.mean(0))
-    torch.testing.assert_close(moved[1], first.mean(0) + second.mean(0))
+    torch.testing.assert_close(moved[0], moves[0], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(moved[1], moves.sum(0), atol=1e-6, rtol=1e-5)
     assert moved[2].abs().sum() == 0
 
 
