@@ -49,6 +49,16 @@ class Config:
         above=0,
         high=1,
     )
+    per_round: int = option(
+        "exactly so many clients, drawn at random, train in a round; 0: by participation", low=0, neutral=0
+    )
+    client_test_fraction: float = option(
+        "share of each client's samples that is kept from training, for tests of its own", low=0, below=1, neutral=0.0
+    )
+    unseen_clients: int = option(
+        "clients, made like the others, that only judge the common model on their own tests", low=0, neutral=0
+    )
+    solo_steps: int = option("steps of standalone training; 0: as many passes as there are rounds", low=0, neutral=0)
     held_out: float = option("share of the training data taken out before partitioning, to validate on", low=0, below=1)
     ipr_strict: bool = option("count a client as better off only if it gains, not if it stays the same")
     on_divergence: str = option("when a client's loss becomes NaN or infinite", choices=("stop", "drop"))
@@ -85,9 +95,10 @@ class Config:
     def identity(self, alone: bool) -> dict[str, Any]:
         """What of the configuration can change a run's numbers (of standalone training, where `alone`)."""
         plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
+        plain += ["client_test_fraction", "unseen_clients", "solo_steps"]
         parts = ["training", "partition", "model"]
         if not (alone or isinstance(self.mechanism, Standalone)):  # which depends on nothing else, so that all share it
-            plain += ["participation", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
+            plain += ["participation", "per_round", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
             parts += ["mechanism", "contribution"]
         neutral = {field.name: field.metadata.get("neutral") for field in dataclasses.fields(self)}
         values = {name: getattr(self, name) for name in plain}

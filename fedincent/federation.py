@@ -121,12 +121,15 @@ def standardised_black(data: Data) -> Tensor:
     return -torch.tensor(data.mean, dtype=torch.float32) / torch.tensor(data.std, dtype=torch.float32)
 
 
-def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams) -> Shards:
-    """Gather the clients' samples into one block and disturb them as the partition says."""
+def make_shards(
+    data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams, clean: bool = False
+) -> Shards:
+    """Gather the clients' samples into one block and disturb them as the partition says (not where `clean`)."""
     order = np.concatenate(shares)
     bounds = [0, *np.cumsum([len(share) for share in shares]).tolist()]
-    levels = partition.noise(len(shares)).tolist()
-    redraw = partition.redraws_noise
+    levels = [] if clean else partition.noise(len(shares)).tolist()
+    wrong_labels = [] if clean else partition.label_noise(len(shares)).tolist()
+    redraw = partition.redraws_noise and not clean
     shards = Shards(
         x=standardise(data, data.x_train[order]),
         y=torch.from_numpy(np.array(data.y_train[order], dtype=np.int64)),
@@ -134,7 +137,7 @@ def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, 
         noise=levels if redraw else [],
         black=standardised_black(data) if data.kind == "image" else None,
     )
-    for client, share in enumerate(partition.label_noise(len(shares)).tolist()):
+    for client, share in enumerate(wrong_labels):
         if share > 0:
             _, y = shards.of(client)
             rng = streams("labels", client=client)
@@ -156,6 +159,7 @@ class LocalTask:
     lr: float
     epochs: int = 1
     steps: int | None = None  # so many steps instead of epochs; batches go on from pass to pass
+    inner_rate: float = 0.0  # of Per-FedAvg: each step takes its gradient after a trial step of this rate on another batch
     proximal: float = 0.0  # µ of FedProx: µ/2·‖θ − incoming‖² is added to the loss
     frozen: tuple[tuple[int, int], ...] = ()  # column ranges that do not train
     incoming_loss: bool = False  # also report the loss of the incoming model on the client's training data
@@ -163,7 +167,7 @@ class LocalTask:
     @staticmethod
     def of(recipe: Recipe, round_index: int) -> LocalTask:
         """The recipe's task in a round."""
-        return LocalTask(lr=recipe.rate(round_index), epochs=recipe.local_epochs)
+        return LocalTask(lr=recipe.rate(round_index), epochs=recipe.local_epochs, steps=recipe.local_steps or None)
 
 
 @dataclass
@@ -178,6 +182,8 @@ class Federation:
     contribution: Contribution
     judge: Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (M×D), "test" or "held_out" → accuracy, loss (M)
     cores: int = 1  # that large products may use
+    per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
+    solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
 
     @property
     def n(self) -> int:

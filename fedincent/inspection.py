@@ -44,7 +44,7 @@ def verify(name: str) -> None:
 def show(overrides: Sequence[str], output: Path) -> None:
     """Who holds what under a configuration: sizes in words, and a client × class heat map as a picture."""
     stage = Stage(compose(overrides), View())
-    shares, _ = stage.split
+    shares = stage.split.train
     labels = np.asarray(stage.data.y_train)
     held = np.stack([np.bincount(labels[share], minlength=stage.data.n_classes) for share in shares])
     sizes, kinds = held.sum(1), (held > 0).sum(1)

@@ -40,3 +40,14 @@ def summarise(
 def correlations(importance: np.ndarray, accuracy: np.ndarray, train_loss: np.ndarray) -> dict[str, float | None]:
     """ρ of the clients' importance r_{i,T} with what they get: accuracy, or negative training loss (Xu et al., app. B.3)."""
     return {"pearson_importance": pearson(importance, accuracy), "pearson_importance_loss": pearson(importance, -train_loss)}
+
+
+def own_metrics(
+    loss: np.ndarray, accuracy: np.ndarray, alone_loss: np.ndarray, alone_accuracy: np.ndarray
+) -> dict[str, float | None]:
+    """On the clients' own tests (Cho et al. 2022): IPR by loss, strictly better, and the accuracy of the preferred model.
+
+    A client prefers whichever of the two models has the lower loss on its tests.
+    """
+    prefers = loss < alone_loss
+    return {"ipr": float(np.mean(prefers)), "preferred": float(np.mean(np.where(prefers, accuracy, alone_accuracy)))}

@@ -17,11 +17,11 @@ import fedincent
 from fedincent.config import Config
 from fedincent.contributions import Baseline
 from fedincent.contributions.cgsv import CosineImportance
-from fedincent.errors import DivergenceError
+from fedincent.errors import ConfigError, DivergenceError, FedincentError
 from fedincent.federation import LocalTask, Round
 from fedincent.mechanisms import Mechanism
 from fedincent.mechanisms.standalone import Standalone
-from fedincent.metrics import correlations, summarise
+from fedincent.metrics import correlations, own_metrics, summarise
 from fedincent.results.store import Result, RunFolder
 from fedincent.stage import Stage
 from fedincent.view import View, view_for_terminal
@@ -82,7 +82,7 @@ class Session:
     def play(self) -> Result:
         """All rounds still to be done, the judgement, and the stored result."""
         mechanism, config, view = self.mechanism, self.config, self.stage.view
-        federation = dataclasses.replace(self.stage.federation, judge=self.judge)
+        federation = dataclasses.replace(self.stage.federation, judge=self.judge, solo_losses=self.solo_losses())
         mechanism.start(federation)
         for measure in (self.contribution, self.observer):
             if measure is not None:
@@ -94,11 +94,12 @@ class Session:
             for row in self.history:
                 config.logger.round_done(row)
         name = "standalone" if self.baseline is None else config.choices["mechanism"]
-        view.stage(name, config.rounds, len(self.history), config.n_clients)
+        rounds = 1 if self.baseline is None and config.solo_steps else config.rounds
+        view.stage(name, rounds, len(self.history), config.n_clients)
         saved = time.monotonic()
-        for index in range(len(self.history), config.rounds):
+        for index in range(len(self.history), rounds):
             self.history.append(self.play_round(index))
-            if time.monotonic() - saved >= config.checkpoint_every or index + 1 == config.rounds:
+            if time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
                 self.save()
                 saved = time.monotonic()
             if self.watched:
@@ -109,6 +110,18 @@ class Session:
             config.logger.finished(result.summary)
         return result
 
+    def solo_losses(self) -> Tensor | None:
+        """F_k(ŵ_k) (N), for a mechanism that asks for it."""
+        if self.baseline is None or not self.mechanism.needs_solo_losses:
+            return None
+        alone = self.baseline.clients
+        if "own_train_loss" not in alone:
+            raise FedincentError(
+                f"{self.baseline.path.name} was stored before training losses were: run it again, with mechanism=standalone "
+                "force=true"
+            )
+        return torch.from_numpy(np.array(alone.own_train_loss, dtype=np.float64))
+
     def play_round(self, index: int) -> dict[str, Any]:
         """One round: who joins, from which models, local training, rewards; what rounds.csv says of it."""
         mechanism, recipe = self.mechanism, self.config.training
@@ -116,6 +129,8 @@ class Session:
         round.joined = mechanism.invite(round)
         incoming = mechanism.incoming(round)
         tasks = {i: mechanism.task(recipe, round, i) for i in round.joined.nonzero().flatten().tolist()}
+        if self.baseline is None and self.config.solo_steps:
+            tasks = dict.fromkeys(tasks, LocalTask(lr=recipe.lr, steps=self.config.solo_steps))
         updates = self.train(index, incoming, tasks, round)
         if self.observer is not None:
             importance = self.observer.measure(round, updates)
@@ -137,10 +152,24 @@ class Session:
             accuracy, _ = self.judge(mechanism.models, "test")
             row |= {"accuracy_mean": float(accuracy.mean()), "accuracy_max": float(accuracy.max())}
             row |= {f"client_{i}": float(a) for i, a in enumerate(accuracy)}
+            row |= self.own_progress()
         if round.trace is not None:
             round.note("train_loss", lambda: round.losses)
             row["trace"] = {name: values.tolist() for name, values in round.trace.items()}
         return row
+
+    def own_progress(self) -> dict[str, float | None]:
+        """How the models stand on the clients' own samples, for curves."""
+        if self.baseline is None or self.config.client_test_fraction == 0:
+            return {}
+        models, alone = self.mechanism.models, self.baseline.clients
+        accuracy, loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
+        own = own_metrics(loss, accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
+        train_loss = float(self.stage.seen.judge(models, "train")[1].mean())
+        return {f"{name}_own": value for name, value in own.items()} | {
+            "own_loss": loss.mean(),
+            "own_train_loss": train_loss,
+        }
 
     def new_round(self, index: int, lr: float) -> Round:
         """A round in which nobody has joined yet."""
@@ -183,40 +212,72 @@ class Session:
         task = mechanism.closing_task(config.training)
         if task is not None:
             models = self.tuned(models, task, config.rounds)
-        accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
         clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
+        unseen = pd.DataFrame({"client": range(config.unseen_clients)})
+        summary = self.judged(models, clients, "") | self.judged_by_unseen(models, unseen, None)
         if self.baseline is None:
-            alone_accuracy, alone_loss, contribution = accuracy, loss, accuracy
-        else:
-            alone = self.baseline.clients
-            alone_accuracy, alone_loss = alone.accuracy.to_numpy(), alone.loss.to_numpy()
-            contribution = config.contribution.values.numpy()
-        clients["contribution"] = contribution
-        clients["standalone_accuracy"], clients["standalone_loss"] = alone_accuracy, alone_loss
-        clients["accuracy"], clients["loss"] = accuracy, loss
-        if self.baseline is None and config.held_out > 0:
-            clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
-        strict = config.ipr_strict and self.baseline is not None
-        summary = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
-        if self.observer is not None:
-            clients["importance"] = self.observer.values.numpy()
-            clients["train_loss"] = self.judge(models, "train")[1].numpy()
-            summary |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss"].to_numpy())
-        if self.baseline is not None and (config.tune_epochs or config.tune_steps):
+            clients["own_train_loss"] = self.stage.seen.judge(models, "train")[1].numpy()
+        elif config.tune_epochs or config.tune_steps:
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
             task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
-            models = self.tuned(models, task, config.rounds + 1)
-            accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
-            clients["accuracy_tuned"], clients["loss_tuned"] = accuracy, loss
-            tuned = summarise(accuracy, loss, alone_accuracy, alone_loss, strict=strict)
-            if self.observer is not None:
-                clients["train_loss_tuned"] = self.judge(models, "train")[1].numpy()
-                tuned |= correlations(self.observer.values.numpy(), accuracy, clients["train_loss_tuned"].to_numpy())
-            summary |= {f"{name}_tuned": value for name, value in tuned.items()}
+            tuned = self.tuned(models, task, config.rounds + 1)
+            summary |= self.judged(tuned, clients, "_tuned") | self.judged_by_unseen(models, unseen, task)
         history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
-        trace = pd.concat([trace_frame(row) for row in self.history]) if self.observer is not None else None
+        more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
+        more |= {"unseen": unseen} if config.unseen_clients else {}
         facts = {**summary, **self.facts()}
-        return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, trace)
+        return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
+
+    def judged(self, models: Tensor, clients: pd.DataFrame, suffix: str) -> dict[str, Any]:
+        """The metrics of the clients' models (N×D), with `suffix` in their names; columns go into clients.csv."""
+        config, alone = self.config, None if self.baseline is None else self.baseline.clients
+        accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
+        alone_accuracy, alone_loss = (accuracy, loss) if alone is None else (alone.accuracy, alone.loss)
+        if not suffix:
+            clients["contribution"] = accuracy if alone is None else config.contribution.values.numpy()
+            clients["standalone_accuracy"], clients["standalone_loss"] = np.array(alone_accuracy), np.array(alone_loss)
+        clients[f"accuracy{suffix}"], clients[f"loss{suffix}"] = accuracy, loss
+        if alone is None and config.held_out > 0:
+            clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
+        strict = config.ipr_strict and alone is not None
+        metrics = summarise(accuracy, loss, np.array(alone_accuracy), np.array(alone_loss), strict=strict)
+        if self.observer is not None:
+            importance, train_loss = self.observer.values.numpy(), self.judge(models, "train")[1].numpy()
+            clients["importance"], clients[f"train_loss{suffix}"] = importance, train_loss
+            metrics |= correlations(importance, accuracy, train_loss)
+        if config.client_test_fraction > 0:
+            own_accuracy, own_loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
+            clients[f"own_accuracy{suffix}"], clients[f"own_loss{suffix}"] = own_accuracy, own_loss
+            if alone is not None:
+                clients[f"incentive_gap{suffix}"] = own_loss - alone.own_loss.to_numpy()
+                own = own_metrics(own_loss, own_accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
+                metrics |= {f"{name}_own": value for name, value in own.items()}
+        return {f"{name}{suffix}": value for name, value in metrics.items()}
+
+    def judged_by_unseen(self, models: Tensor, unseen: pd.DataFrame, task: LocalTask | None) -> dict[str, Any]:
+        """The common model by clients that did not train it, after they tuned it (`task`); columns go into unseen.csv."""
+        config = self.config
+        if not config.unseen_clients:
+            return {}
+        population, suffix = self.stage.unseen, "" if task is None else "_tuned"
+        if self.baseline is None:
+            start = self.stage.initial.expand(config.unseen_clients, -1)
+            rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
+        else:
+            if models.stride(0) != 0:
+                name = config.choices["mechanism"]
+                raise ConfigError("unseen_clients", config.unseen_clients, f"mechanism={name} has no common model to judge")
+            rows = models[:1].expand(config.unseen_clients, -1)
+            rows = rows if task is None else population.trained(rows, task, config.rounds + 1)
+        accuracy, loss = (score.numpy() for score in population.judge(rows, "test"))
+        unseen["n_samples"] = population.train.sizes
+        unseen[f"own_accuracy{suffix}"], unseen[f"own_loss{suffix}"] = accuracy, loss
+        if self.baseline is None:
+            return {}
+        alone = self.baseline.unseen
+        unseen["standalone_accuracy"], unseen["standalone_loss"] = alone.own_accuracy, alone.own_loss
+        own = own_metrics(loss, accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
+        return {f"{name}_unseen{suffix}": value for name, value in own.items()}
 
     def tuned(self, models: Tensor, task: LocalTask, index: int) -> Tensor:
         """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""

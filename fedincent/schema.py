@@ -184,6 +184,7 @@ class Recipe(Component):
     decay: float = option("factor on the learning rate from one round to the next", above=0, high=1)
     batch_size: int = option("samples in a local step", low=1)
     local_epochs: int = option("passes over the client's data in a round", low=1)
+    local_steps: int = option("so many steps in a round instead of passes; 0: passes", low=0, neutral=0)
     augment: str = option("what is done to a training image at each pass", choices=("none", "crop_flip"))
 
     def rate(self, round_index: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,15 +14,27 @@ from torch import Tensor
 from fedincent.config import Config
 from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
-from fedincent.federation import Federation, Layout, Streams, make_shards, standardise
+from fedincent.federation import Federation, Layout, Shards, Streams, make_shards, standardise
 from fedincent.mechanisms import Mechanism
 from fedincent.mechanisms.standalone import Standalone
 from fedincent.partitions import assign
+from fedincent.population import Population, split_off
 from fedincent.results.store import RunFolder
 from fedincent.training import Executor
 from fedincent.training.auto import Auto
 from fedincent.training.loop import Workload
 from fedincent.view import View
+
+
+@dataclass(frozen=True)
+class Split:
+    """Sample indices: per client to train on and for its own tests, those of unseen clients, and the held-out ones."""
+
+    train: list[np.ndarray]
+    test: list[np.ndarray]  # empty where clients have no tests of their own
+    unseen_train: list[np.ndarray]
+    unseen_test: list[np.ndarray]
+    held: np.ndarray
 
 
 class Stage:
@@ -34,6 +47,14 @@ class Stage:
         needy = [name for name in ("mechanism", "contribution") if getattr(config, name).needs_held_out()]
         if needy and config.held_out == 0:
             raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
+        if config.per_round > config.n_clients:
+            raise ConfigError("per_round", config.per_round, f"there are {config.n_clients} clients (n_clients)")
+        if config.unseen_clients and config.client_test_fraction == 0:
+            raise ConfigError(
+                "unseen_clients", config.unseen_clients, "they need tests of their own: client_test_fraction=0.4"
+            )
+        if config.unseen_clients and config.solo_steps == 0:
+            raise ConfigError("unseen_clients", config.unseen_clients, "say how they train alone: solo_steps=100")
         config.logger.check()
         self.device = pick_device(config.device)
         self.streams = Streams(config.seed)
@@ -63,36 +84,64 @@ class Stage:
         return RunFolder(Path(config.results_dir).expanduser(), "-".join(parts), identity)
 
     @cached_property
-    def split(self) -> tuple[list[np.ndarray], np.ndarray]:
-        """The clients' sample indices, and the held-out ones."""
+    def split(self) -> Split:
+        """Who holds which samples."""
+        config = self.config
         order = self.streams("held_out").permutation(len(self.data.y_train))
-        n_held = round(self.config.held_out * len(order))
-        if self.config.held_out > 0 and n_held == 0:
-            raise ConfigError("held_out", self.config.held_out, f"is less than one of {len(order)} training samples")
+        n_held = round(config.held_out * len(order))
+        if config.held_out > 0 and n_held == 0:
+            raise ConfigError("held_out", config.held_out, f"is less than one of {len(order)} training samples")
         held, kept = order[:n_held], np.sort(order[n_held:])
-        labels = np.asarray(self.data.y_train)[kept]
-        shares = assign(self.config.partition, labels, self.data.n_classes, self.config.n_clients, self.streams("partition"))
-        return [kept[share] for share in shares], np.sort(held)
+        labels, groups = np.asarray(self.data.y_train)[kept], self.data.groups
+        if groups is not None:
+            groups = np.asarray(groups)[kept]
+        count = config.n_clients + config.unseen_clients
+        shares = assign(config.partition, labels, self.data.n_classes, count, self.streams("partition"), groups)
+        train = [kept[share] for share in shares]
+        test: list[np.ndarray] = []
+        if config.client_test_fraction > 0:
+            if config.partition.min_size < 2:
+                raise ConfigError("partition.min_size", config.partition.min_size, "a client needs 2 samples to test on one")
+            train, test = split_off(train, config.client_test_fraction, self.streams)
+        n = config.n_clients
+        return Split(train[:n], test[:n], train[n:], test[n:], np.sort(held))
+
+    @cached_property
+    def seen(self) -> Population:
+        """The clients that train, with their own tests where they have any; they share the executor's training samples."""
+        test = self.shards_of(self.split.test, self.streams, clean=True) if self.split.test else None
+        return Population(self.executor.work.shards, test, self.module, self.config.training, self.streams)
+
+    @cached_property
+    def unseen(self) -> Population:
+        """The clients that only judge."""
+        streams = Streams(self.streams.torch_seed("unseen"))
+        train = self.shards_of(self.split.unseen_train, streams, clean=False)
+        test = self.shards_of(self.split.unseen_test, streams, clean=True)
+        return Population(train, test, self.module, self.config.training, streams)
+
+    def shards_of(self, shares: list[np.ndarray], streams: Streams, clean: bool) -> Shards:
+        """Some clients' samples, where the computing is done."""
+        shards = make_shards(self.data, shares, self.config.partition, streams, clean)
+        return dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
 
     @property
     def class_counts(self) -> np.ndarray:
         """How many samples of each class each client holds (N×classes), wrong labels not counted in."""
         labels = np.asarray(self.data.y_train)
-        return np.stack([np.bincount(labels[share], minlength=self.data.n_classes) for share in self.split[0]])
+        return np.stack([np.bincount(labels[share], minlength=self.data.n_classes) for share in self.split.train])
 
     @cached_property
     def executor(self) -> Executor:
         """The executor, at work on this stage's clients."""
         config, data = self.config, self.data
-        shares, held = self.split
-        shards = make_shards(data, shares, config.partition, self.streams)
+        shards, held = self.shards_of(self.split.train, self.streams, clean=False), self.split.held
         judged = {"test": (standardise(data, data.x_test), labels_of(data.y_test))}
         if len(held):
             judged["held_out"] = (standardise(data, data.x_train[held]), labels_of(data.y_train[held]))
         if config.trace:
             judged["train"] = (shards.x, shards.y)
         if self.device.type != "cpu":
-            shards = dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
             judged = {k: (x.to(self.device), y.to(self.device)) for k, (x, y) in judged.items()}
         self.chosen.open(Workload(self.module, shards, judged, config.training, self.streams))
         return self.chosen
@@ -114,12 +163,13 @@ class Stage:
         return Federation(
             initial=self.initial,
             layout=self.layout,
-            sizes=torch.tensor([len(share) for share in self.split[0]]),
+            sizes=torch.tensor([len(share) for share in self.split.train]),
             participation=rates,
             streams=self.streams,
             contribution=config.contribution,
             judge=lambda models, data: self.executor.judge(models, data),
             cores=self.executor.parallel,
+            per_round=config.per_round,
         )
 
 

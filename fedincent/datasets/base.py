@@ -28,6 +28,7 @@ class Data:
     kind: str  # image, features or text
     n_classes: int
     vocabulary: int = 0  # number of token ids, for text
+    groups: np.ndarray | None = None  # whom each training sample is from (n), where the data set knows: users, writers
     words: tuple[str, ...] = ()  # the words of token ids 2, 3, …, where the data set knows them
     mean: tuple[float, ...] = ()  # per channel (images) or feature, of the training set
     std: tuple[float, ...] = ()

@@ -18,7 +18,7 @@ from fedincent.datasets.base import Data, Dataset, cache_folder
 from fedincent.errors import DataError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-FORMAT = 2  # raise it when what is written below changes
+FORMAT = 3  # raise it when what is written below changes
 
 
 def load(dataset: Dataset) -> Data:
@@ -55,6 +55,7 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
     try:
         meta = json.loads((entry / "meta.json").read_text())
         arrays = {name: np.load(entry / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
+        groups = np.load(entry / "groups.npy", allow_pickle=False) if (entry / "groups.npy").is_file() else None
     except (OSError, ValueError) as error:
         raise DataError(f"the cached arrays in {entry} are damaged ({error}); delete that folder and run again") from error
     return Data(
@@ -63,6 +64,7 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
         kind=meta["kind"],
         n_classes=meta["n_classes"],
         vocabulary=meta["vocabulary"],
+        groups=groups,
         words=tuple(meta["words"]),
         mean=tuple(meta["mean"]),
         std=tuple(meta["std"]),
@@ -85,6 +87,8 @@ def write_entry(entry: Path, dataset: Dataset, paths: list[Path]) -> None:
     try:
         for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
+        if raw.get("groups") is not None:
+            np.save(scratch / "groups.npy", raw["groups"], allow_pickle=False)
         (scratch / "meta.json").write_text(json.dumps(meta, indent=1))
         shutil.rmtree(entry, ignore_errors=True)
         scratch.rename(entry)

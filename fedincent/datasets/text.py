@@ -154,11 +154,13 @@ class Sent140(TextDataset):
             every = max(2, round(1 / self.test_fraction))
             tweets = parts[0]
             parts = [[t for k, t in enumerate(tweets) if k % every], tweets[::every]]
-        return encode(parts[0], parts[1], self.length, self.min_count)
+        train, test = ([(tokens, label) for tokens, label, _ in part] for part in parts)
+        users = np.unique([user for _, _, user in parts[0]], return_inverse=True)[1]
+        return {**encode(train, test, self.length, self.min_count), "groups": users}
 
 
-def read_tweets(path: Path) -> Iterable[tuple[list[str], int]]:
-    """Tokens and label (0 negative, 1 positive) of each tweet; the neutral ones of the official test file are left out."""
+def read_tweets(path: Path) -> Iterable[tuple[list[str], int, str]]:
+    """Tokens, label (0 negative, 1 positive) and user of each tweet; the official test file's neutral ones are left out."""
     content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     try:
         text = content.decode("utf-8")
@@ -168,7 +170,7 @@ def read_tweets(path: Path) -> Iterable[tuple[list[str], int]]:
         if len(row) != 6 or row[0] not in ("0", "2", "4"):
             raise ValueError(f"not Sentiment140's six columns: {','.join(row)[:60]!r}")
         if row[0] != "2":
-            yield tokens_of(row[5]), int(row[0] == "4")
+            yield tokens_of(row[5]), int(row[0] == "4"), row[4]
 
 
 def tokens_of(tweet: str) -> list[str]:

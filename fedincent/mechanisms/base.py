@@ -26,6 +26,7 @@ class Mechanism(Stateful):
 
     saved: ClassVar[tuple[str, ...]] = ("models",)
     uses_contribution: ClassVar[bool] = False  # whether it asks for the contributions, for the notes of a table
+    needs_solo_losses: ClassVar[bool] = False  # whether it asks what each client's own model reaches on its training data
 
     def start(self, federation: Federation) -> None:
         """Set the state before the first round; by default a model of its own for each client."""
@@ -33,8 +34,10 @@ class Mechanism(Stateful):
         self.models = federation.replicas()
 
     def invite(self, round: Round) -> Tensor:
-        """Who trains in this round (N, boolean); by default each client joins by its own participation rate."""
-        rates = self.federation.participation
+        """Who trains in this round (N, boolean): so many drawn at random, or each client by its own participation rate."""
+        rates, count = self.federation.participation, self.federation.per_round
+        if count:
+            return torch.from_numpy(round.stream("participation").permutation(len(rates)) < count)
         return torch.from_numpy(round.stream("participation").random(len(rates))) < rates
 
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:

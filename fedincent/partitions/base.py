@@ -25,6 +25,10 @@ class Partition(Component):
         """Disjoint index sets into `labels` (n), one per client."""
         raise NotImplementedError
 
+    def split_groups(self, groups: np.ndarray | None, n_clients: int, rng: np.random.Generator) -> Shares | None:
+        """The same by whom each sample is from (n), for partitions that go by that; None: this one does not."""
+        return None
+
     def check(self, kind: str, n_classes: int) -> None:
         """Raise where this partition makes no sense for a kind of data or a number of classes."""
 
@@ -42,13 +46,22 @@ class Partition(Component):
         return False
 
 
-def assign(partition: Partition, labels: np.ndarray, n_classes: int, n_clients: int, rng: np.random.Generator) -> Shares:
+def assign(
+    partition: Partition,
+    labels: np.ndarray,
+    n_classes: int,
+    n_clients: int,
+    rng: np.random.Generator,
+    groups: np.ndarray | None = None,
+) -> Shares:
     """Carry out a partition and check that there is enough for everybody."""
     if n_clients * partition.min_size > len(labels):
         raise ConfigError(
             "n_clients", n_clients, f"at least {partition.min_size} samples each (partition.min_size), of {len(labels)}"
         )
-    shares = partition.split(labels, n_classes, n_clients, rng)
+    shares = partition.split_groups(groups, n_clients, rng)
+    if shares is None:
+        shares = partition.split(labels, n_classes, n_clients, rng)
     smallest = min(range(n_clients), key=lambda i: len(shares[i]))
     if len(shares[smallest]) < partition.min_size:
         raise FedincentError(

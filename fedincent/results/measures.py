@@ -27,6 +27,10 @@ MEASURES = {
     "accuracy_mean": Measure("mean", 0.04, scale=100, digits=0),
     "accuracy_max": Measure("highest", 0.04, scale=100, digits=0),
     "accuracy_gain": Measure("mean gain", 0.04, scale=100, digits=1),
+    "ipr_own": Measure("IPR, seen", 0.1),
+    "ipr_unseen": Measure("IPR, unseen", 0.1),
+    "preferred_own": Measure("preferred, seen", 0.04, scale=100),
+    "preferred_unseen": Measure("preferred, unseen", 0.04, scale=100),
     "seconds.overhead": Measure("seconds", None, digits=2, lower_is_better=True),
     "seconds.overhead_share": Measure("of training", None, digits=4, lower_is_better=True),
 }

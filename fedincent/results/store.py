@@ -1,7 +1,7 @@
 """The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
 
     <results_dir>/runs/<readable-name>-<hash>/
-        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  [trace.csv]  checkpoint.safetensors
+        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  [trace.csv  unseen.csv]  checkpoint.safetensors
 summary.json is written last: a folder that has one is finished.
 """
 
@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,11 @@ class Result:
     def rounds(self) -> pd.DataFrame:
         """One row per round; where models were judged, also their accuracies."""
         return read_frame(self.path / "rounds.csv")
+
+    @property
+    def unseen(self) -> pd.DataFrame:
+        """One row per unseen client, of a run that has any: its own tests by the common model and by its own model."""
+        return read_frame(self.path / "unseen.csv")
 
     @property
     def trace(self) -> pd.DataFrame:
@@ -148,11 +153,11 @@ class RunFolder:
         clients: pd.DataFrame,
         rounds: pd.DataFrame,
         keep_checkpoint: bool,
-        trace: pd.DataFrame | None = None,
+        more: Mapping[str, pd.DataFrame],
     ) -> Result:
-        """Write the result's files, summary.json last."""
-        if trace is not None:
-            write_text(self.path / "trace.csv", trace.to_csv(index=False))
+        """Write the result's files (`more`: further ones by name), summary.json last."""
+        for name, frame in more.items():
+            write_text(self.path / f"{name}.csv", frame.to_csv(index=False))
         write_text(self.path / "clients.csv", clients.to_csv(index=False))
         write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
         write_json(self.path / "summary.json", {**summary, "identity": self.identity})

@@ -86,10 +86,18 @@ class Trainer:
         self.module.train()
         self.optimizer.reset()
         total, steps = torch.zeros((), device=self.row.device), 0
+        trial: Tensor | None = None  # where a step of Per-FedAvg began
         for x, y in self.batches(client, task, round_index):
             self.gradient.zero_()
             loss = F.cross_entropy(self.module(x), y)
             loss.backward()
+            if task.inner_rate and trial is None:
+                trial = self.row.clone()
+                self.row.add_(self.gradient, alpha=-task.inner_rate)
+                continue
+            if trial is not None:
+                self.row.copy_(trial)
+                trial = None
             if task.proximal:
                 self.gradient.add_(self.row - incoming, alpha=task.proximal)
             for start, stop in task.frozen:
@@ -97,6 +105,8 @@ class Trainer:
             self.optimizer.step(self.row, self.gradient, task.lr)
             total += loss.detach()
             steps += 1
+        if trial is not None:  # an odd batch was left over
+            self.row.copy_(trial)
         report.loss = float(total) / max(steps, 1)
         torch.sub(self.row, incoming, out=update)
         return report
@@ -104,6 +114,8 @@ class Trainer:
     def batches(self, client: int, task: LocalTask, round_index: int):  # type: ignore[no-untyped-def]
         """The batches of a task: whole epochs, or so many steps however many epochs that takes."""
         size, left, epoch = self.work.recipe.batch_size, task.steps, 0
+        if left is not None and task.inner_rate:
+            left *= 2  # a step takes two batches
         while left != 0 and (left is not None or epoch < task.epochs):
             x, y = epoch_of(self.work.shards, client, self.work.recipe, self.work.streams, round_index, epoch)
             for batch in zip(x.split(size), y.split(size), strict=True):

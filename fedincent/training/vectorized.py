@@ -62,7 +62,7 @@ class Vectorized(Executor):
     ) -> tuple[Tensor, dict[int, Report]]:
         self.updates[[i for i in range(len(self.updates)) if i not in tasks]] = 0
         reports: dict[int, Report] = {}
-        if self.one_by_one:
+        if self.one_by_one or any(task.inner_rate for task in tasks.values()):
             for client, task in tasks.items():
                 reports[client] = self.trainer.train(client, incoming[client], task, round_index, self.updates[client])
                 tick()

@@ -31,7 +31,7 @@ def workload(model: str, sizes: list[int], dtype: torch.dtype, optimizer: str = 
     data = Data("d", like, np.zeros(1, int), like, np.zeros(1, int), "image" if len(shape) == 3 else "features", 4)
     torch.manual_seed(0)
     module = compose([f"model={model}"]).model.build(data).to(dtype)
-    recipe = Recipe(optimizer=optimizer, lr=0.001, decay=1.0, batch_size=8, local_epochs=1, augment=augment)
+    recipe = Recipe(optimizer=optimizer, lr=0.001, decay=1.0, batch_size=8, local_epochs=1, local_steps=0, augment=augment)
     shards = Shards(x, y, [0, *np.cumsum(sizes).tolist()], black=torch.zeros(shape[0]))
     return Workload(module, shards, {"test": (x, y)}, recipe, Streams(1))
 

@@ -1,0 +1,24 @@
+"""Per-FedAvg: a common model that is good after a step of local tuning (Fallah et al. 2020, first order).
+
+A local step tries a step of the inner rate on one batch, takes the gradient there on a second batch, and applies that
+gradient to where it began.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from fedincent.federation import LocalTask, Round
+from fedincent.mechanisms.fedavg import FedAvg
+from fedincent.schema import Recipe, option
+
+
+@dataclass(kw_only=True)
+class PerFedAvg(FedAvg):
+    """FedAvg on the losses that clients have after a step of tuning (Fallah et al. 2020, first order)."""
+
+    inner_rate: float = option("rate of the step that is tried; 0 is FedAvg", low=0)
+
+    def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
+        return dataclasses.replace(super().task(recipe, round, client), inner_rate=self.inner_rate)
