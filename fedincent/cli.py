@@ -273,6 +273,8 @@ def table_verb(given: argparse.Namespace) -> None:
         except FedincentError as error:  # what could be run is rendered all the same
             failure = error
         if given.dry_run:
+            if failure:
+                raise failure
             return
     cells = fill_cells(table, Index(folder), given.seeds, only)
     if not cells:

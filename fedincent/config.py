@@ -167,7 +167,9 @@ def explain(error: Exception, overrides: Sequence[str]) -> ConfigError:
     if missing:
         group, name = missing.groups()
         known = options_of(group)
-        return ConfigError(group, name, f"no such choice; {suggest(name, known)}known: {', '.join(known)}")
+        return ConfigError(
+            group, name, f"no such choice; {suggest(name, known)}known: {', '.join(known)} (one's own: --plugins DIR)"
+        )
     key_match = re.search(r"Could not override '([^']+)'", text)
     if key_match:
         key = key_match.group(1)

@@ -49,7 +49,10 @@ def complete(stage: Stage, mechanism: Mechanism) -> Result:
     force = config.force and mechanism is config.mechanism
     found = folder.result(config.eval_every if mechanism is config.mechanism else 0)
     if found and not force:
+        if mechanism is config.mechanism:
+            stage.view.message("found finished; force=true runs it anew")
         return found
+    _ = stage.split  # what cannot be dealt out is said before a folder is made
     with folder.locked(stage.view.message):
         found = folder.result(config.eval_every if mechanism is config.mechanism else 0)
         if found and not force:
@@ -137,6 +140,11 @@ class Session:
             round.note("importance", lambda: importance)
         begun, judging = time.perf_counter(), self.seconds["judging"]
         mechanism.reward(round, updates)
+        if mechanism.models.shape != incoming.shape:
+            raise FedincentError(
+                f"{type(mechanism).__name__}.reward left models of shape {tuple(mechanism.models.shape)}, not "
+                f"{tuple(incoming.shape)} (clients × parameters)"
+            )
         validation = self.seconds["judging"] - judging
         self.seconds["judging"] = judging
         self.seconds["validation"] += validation
@@ -189,6 +197,11 @@ class Session:
             round.incoming_losses[client] = report.incoming_loss
             if not (np.isfinite(report.loss) and bool(updates[client].isfinite().all())):
                 facts = f"client {client} diverged in round {index + 1} at learning rate {tasks[client].lr:g}"
+                if not bool(incoming[client].isfinite().all()):
+                    raise DivergenceError(
+                        f"the model that client {client} is given in round {index + 1} is not finite: look at "
+                        f"{type(self.mechanism).__name__}.reward"
+                    )
                 if self.config.on_divergence == "stop":
                     raise DivergenceError(
                         f"{facts} (loss {report.loss}).\nLower training.lr, or set on_divergence=drop to go on without it."

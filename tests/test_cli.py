@@ -88,7 +88,7 @@ def test_run_prints_the_table_and_says_where_the_files_are(tiny: list[str], caps
     assert "iafl: round 3/3" in first.err  # plain lines where nobody looks on
     cli("run", *tiny)
     second = capsys.readouterr()
-    assert second.out == first.out and second.err == ""
+    assert second.out == first.out and second.err == "found finished; force=true runs it anew\n"
 
 
 def test_show_explains_every_field(capsys: pytest.CaptureFixture[str]) -> None:

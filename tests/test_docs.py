@@ -99,6 +99,17 @@ def test_data_and_a_partition_of_ones_own(tmp_path: Path, capsys: pytest.Capture
         assert "IPR" in capsys.readouterr().out
 
 
+def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (settings,) = blocks("tables.md", "yaml")
+    (tmp_path / "my_folder" / "conf" / "table").mkdir(parents=True)
+    (tmp_path / "my_folder" / "conf" / "table" / "mine.yaml").write_text(settings)
+    main(["table", "mine", "--plugins", "my_folder", "--dry-run"])
+    assert len(capsys.readouterr().out.splitlines()) == 2 * 2 * (3 + 1)  # settings × seeds × (mechanisms and baseline)
+    main(["table", "mine", "--plugins", "my_folder"])
+    out = capsys.readouterr().out
+    assert "times best by IPR" in out and "(paper)" not in out and out.count("missing") == 18
+
+
 def test_the_worked_example_of_the_metrics() -> None:
     from fedincent.metrics import summarise
 

@@ -14,8 +14,9 @@ import pytest
 
 import fedincent
 from fedincent.config import compose
-from fedincent.errors import ConfigError, DivergenceError
+from fedincent.errors import ConfigError, DivergenceError, FedincentError
 from fedincent.groups import options_of
+from fedincent.mechanisms.iafl import IAFL
 from fedincent.results.store import Result
 from fedincent.runner import run
 from fedincent.training.serial import Serial
@@ -359,3 +360,32 @@ def test_the_default_run_is_fifty_clients_on_digits_with_iafl() -> None:
     chosen = result.summary["choices"]
     assert result.summary["n_clients"] == 50
     assert [chosen[k] for k in ("mechanism", "dataset", "partition", "model")] == ["iafl", "digits", "dirichlet", "cnn"]
+
+
+def test_what_cannot_be_dealt_out_leaves_no_folder(tiny: list[str], own_results: Path) -> None:
+    with pytest.raises(FedincentError):
+        go(*tiny, "partition.min_size=500")
+    assert not list(own_results.glob("runs/*"))
+
+
+def test_a_finished_run_is_said_to_be_found(tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    go(*tiny)
+    assert "found finished" not in capsys.readouterr().err
+    go(*tiny)
+    assert "found finished" in capsys.readouterr().err
+
+
+def test_a_mechanism_that_spoils_the_models_is_named(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(self, round, updates):  # type: ignore[no-untyped-def]
+        self.models.fill_(float("nan"))
+
+    monkeypatch.setattr(IAFL, "reward", spoil)
+    with pytest.raises(DivergenceError, match=r"client 0 is given in round 2 is not finite: look at IAFL.reward"):
+        go(*tiny)
+
+    def shrink(self, round, updates):  # type: ignore[no-untyped-def]
+        self.models = self.models[0]
+
+    monkeypatch.setattr(IAFL, "reward", shrink)
+    with pytest.raises(FedincentError, match="left models of shape"):
+        go(*tiny, "seed=1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 
 import fedincent
 from fedincent.groups import conf_folder, group_folders, options_of
+from fedincent.results.compare import MACHINE
 from fedincent.results.index import Index
 from fedincent.results.measures import MEASURES, measure_of
 from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
@@ -30,7 +32,10 @@ SHOWN_METRICS = {
     "accuracy_max": "highest accuracy, %",
     "accuracy_gain": "mean gain, points",
 }
-MACHINE = ("executor", "logger", "device", "force", "results_dir", "checkpoint_every", "keep_checkpoint", "hints")
+
+
+CHOSEN = ("dataset", "partition", "model", "mechanism", "contribution")
+OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
 
 
 def collect(results_dir: Path) -> dict[str, Any]:
@@ -65,6 +70,7 @@ def describe_run(result: Result) -> dict[str, Any]:
     summary, clients, rounds = result.summary, result.clients, result.rounds
     config = yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))
     chosen = {name: str(value) for name, value in summary["choices"].items()}
+    asked = unusual_values(chosen, config)
     when = datetime.datetime.fromtimestamp((result.path / "summary.json").stat().st_mtime)
     columns = {
         name: numbers(clients[name])
@@ -79,7 +85,8 @@ def describe_run(result: Result) -> dict[str, Any]:
         "name": result.path.name,
         "when": when.isoformat(timespec="minutes"),
         "choices": chosen,
-        "setting": setting_label(chosen, config),
+        "variant": " ".join([chosen["mechanism"], *(word for word in asked if word.startswith(OWN_FIELDS))]),
+        "setting": setting_label(chosen, config, asked),
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
         "rounds": summary["rounds"],
@@ -91,17 +98,16 @@ def describe_run(result: Result) -> dict[str, Any]:
         "reward_label": reward_label,
         "curve": curve_of(rounds),
         "partition": partition_of(result.path),
-        "command": command(chosen, config),
+        "command": command(chosen, asked),
         "config": (result.path / "config.yaml").read_text(encoding="utf-8"),
     }
 
 
-def setting_label(chosen: dict[str, str], config: dict[str, Any]) -> str:
-    """Data set, partition with its main parameter, model and number of clients: what mechanisms are compared on."""
-    values = [v for k, v in config["partition"].items() if k not in ("_target_", "min_size") and isinstance(v, int | float)]
-    parameter = f" {values[0]:g}" if values and not isinstance(values[0], bool) else ""
-    rate = config["training"]["lr"]
-    return f"{chosen['dataset']}, {chosen['partition']}{parameter}, {chosen['model']}, N {config['n_clients']}, lr {rate:g}"
+def setting_label(chosen: dict[str, str], config: dict[str, Any], asked: list[str]) -> str:
+    """What mechanisms are compared on: data set, partition, model, N and whatever else is not as usual."""
+    others = [word for word in asked if not word.startswith((*OWN_FIELDS, "seed=", "n_clients=", "eval_every=", "trace="))]
+    plain = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}, N {config['n_clients']}"
+    return f"{plain}, {' '.join(others)}" if others else plain
 
 
 def curve_of(rounds: pd.DataFrame) -> dict[str, Any]:
@@ -124,16 +130,24 @@ def partition_of(folder: Path) -> list[list[int]] | None:
     return pd.read_csv(path).drop(columns="client").to_numpy().tolist() if path.is_file() else None
 
 
-def command(chosen: dict[str, str], config: dict[str, Any]) -> str:
-    """The line that asks for this very run: the choices, and every value that their YAML files do not set."""
-    groups = ("dataset", "partition", "model", "mechanism", "contribution")
-    words = [f"{group}={chosen[group]}" for group in groups]
-    usual = flat(usual_values(*(chosen[group] for group in groups)))
+def unusual_values(chosen: dict[str, str], config: dict[str, Any]) -> list[str]:
+    """Every NAME=VALUE of a run that the chosen YAML files do not set."""
+    usual = flat(usual_values(*(chosen[group] for group in CHOSEN)))
+    words = []
     for name, value in flat(config).items():
         told = name.endswith("_target_") or name.split(".")[0] in MACHINE
-        if not told and usual.get(name, "?") != value:
-            shown = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-            words.append(f"{name}={shown}")
+        expected = usual.get(name, "?")
+        if expected == "${hints.cgsv_gamma}":
+            expected = config["hints"]["cgsv_gamma"]
+        if not told and expected != value:
+            words.append(f"{name}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}")
+    return words
+
+
+def command(chosen: dict[str, str], asked: list[str]) -> str:
+    """The line that asks for this very run."""
+    plugins = os.environ.get("FEDINCENT_PLUGINS")
+    words = [*(["--plugins", plugins] if plugins else []), *(f"{group}={chosen[group]}" for group in CHOSEN), *asked]
     return "fedincent run " + " ".join(shlex.quote(word) for word in words)
 
 
@@ -141,10 +155,9 @@ def command(chosen: dict[str, str], config: dict[str, Any]) -> str:
 def usual_values(*choices: str) -> dict[str, Any]:
     """What the chosen YAML files set, by the order in which they count."""
     values = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))
-    groups = ("dataset", "partition", "model", "mechanism", "contribution")
     order = ("model", "partition", "contribution", "mechanism", "dataset")
     for group in order:
-        name = dict(zip(groups, choices, strict=True))[group]
+        name = dict(zip(CHOSEN, choices, strict=True))[group]
         for folder in group_folders(group):
             path = folder / f"{name}.yaml"
             if path.is_file():

@@ -146,7 +146,7 @@ function dots(title, items, label) {
   }
   items.forEach((item, k) => {
     const y = 18 + 22 * k;
-    svg.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end" }, item.name));
+    svg.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", "data-tip": item.name }, item.name.length > 20 ? item.name.slice(0, 19) + "…" : item.name));
     if (item.value === null) { svg.append(draw("text", { x: x(Math.max(low, 0)) + 6, y: y + 4 }, "undefined")); return; }
     svg.append(draw("line", { class: "curve", x1: x(Math.max(low, 0)), x2: x(item.value), y1: y, y2: y }));
     svg.append(draw("circle", { class: "mark", cx: x(item.value), cy: y, r: 6, "data-tip": `${item.name}\n${label(item.value)}\n${item.detail}` }));
@@ -167,7 +167,7 @@ function overview() {
   if (data.tables.length) {
     const rows = data.tables.map(t => ({ cells: [{ text: t.name }, { text: t.title }, { text: `${t.done} of ${t.cells}`, sort: t.done / t.cells }, { text: t.compared ? `${t.agree} of ${t.compared}` : "–", sort: t.compared ? t.agree / t.compared : null }],
       open: () => { at("table-choice").value = t.name; tables(); at("tables").scrollIntoView(); } }));
-    at("progress").append(make("h3", {}, "Cells of the papers' tables"), make("div", { class: "scroll" }, table(["table", "what", "cells run", "agree"], rows, 2)));
+    at("progress").append(make("h3", {}, "Cells of the tables"), make("div", { class: "scroll" }, table(["table", "what", "cells run", "agree"], rows, 2)));
   } else at("progress").append(make("p", { class: "dim" }, "No run belongs to a paper's table yet: fedincent table iafl-1 --run"));
   const trouble = [...data.damaged.map(d => `${d.path}: ${d.why}`), ...data.unfinished.map(name => `${name}: not finished`)];
   if (trouble.length) at("trouble").append(make("h3", {}, "Not shown"), make("pre", {}, trouble.join("\n")));
@@ -186,8 +186,8 @@ function tables() {
 function compare() {
   const chosen = data.runs.filter(run => run.setting === at("setting-choice").value && run.choices.mechanism !== "standalone");
   const alone = data.runs.filter(run => run.setting === at("setting-choice").value && run.choices.mechanism === "standalone");
-  const names = [...new Set(chosen.map(run => run.choices.mechanism))].sort();
-  const items = key => [...(key.startsWith("accuracy") && key !== "accuracy_gain" ? [["alone", alone]] : []), ...names.map(name => [name, chosen.filter(run => run.choices.mechanism === name)])]
+  const names = [...new Set(chosen.map(run => run.variant))].sort();
+  const items = key => [...(key.startsWith("accuracy") && key !== "accuracy_gain" ? [["alone", alone]] : []), ...names.map(name => [name, chosen.filter(run => run.variant === name)])]
     .filter(([, runs]) => runs.length).map(([name, runs]) => {
       const known = runs.map(run => run.metrics[key]).filter(value => value !== null && value !== undefined);
       return { name, value: known.length ? known.reduce((a, b) => a + b, 0) / known.length : null, detail: `${runs.length} run${runs.length > 1 ? "s" : ""}` };
@@ -201,7 +201,7 @@ function runs() {
   at("run-count").textContent = `${found.length} of ${data.runs.length}`;
   const columns = Object.keys(data.metrics);
   const rows = found.map(run => ({
-    cells: [{ text: run.choices.mechanism }, { text: run.setting }, { text: String(run.seed), sort: run.seed },
+    cells: [{ text: run.variant }, { text: run.setting }, { text: String(run.seed), sort: run.seed },
       ...columns.map(name => ({ text: metric(name, run.metrics[name]), sort: run.metrics[name] })), { text: run.when.replace("T", " ") }],
     open: node => { at("run-list").querySelectorAll(".chosen").forEach(other => other.classList.remove("chosen")); node.classList.add("chosen"); open(run); } }));
   at("run-list").replaceChildren(table(["mechanism", "setting", "seed", ...columns.map(name => data.metrics[name].label), "when"], rows, 2));

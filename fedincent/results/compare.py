@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -14,8 +15,10 @@ from fedincent.describe import METRICS, show
 from fedincent.errors import ConfigError, suggest
 from fedincent.results.index import Index
 from fedincent.results.store import Result
+from fedincent.results.sweep_table import flat
 
 BARS = "▁▂▃▄▅▆▇█"
+MACHINE = ("executor", "logger", "device", "force", "results_dir", "checkpoint_every", "keep_checkpoint", "hints")
 WIDEST = 40  # bars in a sparkline
 
 
@@ -29,7 +32,8 @@ def find_runs(names: Sequence[str], results_dir: Path) -> list[Result]:
             key for key in known if key.startswith(plain) or key.endswith(plain)
         ]
         if len(fitting) != 1:
-            why = f"fits {len(fitting)} runs: {', '.join(sorted(fitting)[:4])}, …" if fitting else "no such finished run"
+            some = ", ".join(sorted(fitting)[:4]) + (", …" if len(fitting) > 4 else "")
+            why = f"fits {len(fitting)} runs: {some}" if fitting else "no such finished run"
             hint = "" if fitting else f"; {suggest(plain, known)}".rstrip("; ")
             raise ConfigError("run", name, f"{why}{hint} (below {results_dir / 'runs'})")
         found.append(known[fitting[0]])
@@ -48,12 +52,23 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[round(place)] for place in places)
 
 
+def differs(name: str, value: object, configs: Sequence[dict]) -> bool:
+    """Whether a field tells the runs apart; machine matters and class names do not."""
+    if name.endswith("_target_") or name.startswith(
+        ("executor", "logger", "checkpoint", "keep_", "force", "device", "root")
+    ):
+        return False
+    return any(name in other and other[name] != value for other in configs)
+
+
 def print_comparison(runs: Sequence[Result]) -> None:
     """Metrics side by side, a sparkline per run, and how each client differs from the first run."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     letters = [chr(ord("A") + k) for k in range(len(runs))]
-    for letter, run in zip(letters, runs, strict=True):
-        console.print(f"{letter}  {run.path.name}", highlight=False, markup=False)
+    configs = [flat(yaml.safe_load((run.path / "config.yaml").read_text(encoding="utf-8"))) for run in runs]
+    for letter, run, config in zip(letters, runs, configs, strict=True):
+        apart = [f"{name}={value}" for name, value in config.items() if differs(name, value, configs)]
+        console.print(f"{letter}  {run.path.name}  {' '.join(apart)}".rstrip(), highlight=False, markup=False)
     metrics = Table(title="metrics", title_justify="left")
     metrics.add_column("metric")
     for letter in letters:
@@ -72,8 +87,10 @@ def print_comparison(runs: Sequence[Result]) -> None:
     first = runs[0].clients.set_index("client").accuracy
     for letter, run in zip(letters[1:], runs[1:], strict=True):
         other = run.clients.set_index("client").accuracy
-        if len(other) != len(first):
-            console.print(f"{letter} − A: other clients ({len(other)} against {len(first)})", highlight=False)
+        data = [r.summary["choices"]["dataset"] for r in (runs[0], run)]
+        if len(other) != len(first) or data[0] != data[1]:
+            text = f"{letter} − A: not the same clients ({len(other)} on {data[1]} against {len(first)} on {data[0]})"
+            console.print(text, highlight=False)
             continue
         gap = 100 * (other - first)
         worst, best = gap.idxmin(), gap.idxmax()

@@ -7,6 +7,8 @@ log of its own; one that fails does not stop the others. The store is the only m
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 import subprocess
 import sys
 import time
@@ -134,9 +136,13 @@ def run_missing(wishes: list[tuple[list[str], Config]], results_dir: Path, at_on
     """Do what is missing, or only list it; an error at the end if anything failed."""
     jobs = missing_jobs(wishes, Index(results_dir))
     if dry_run:
+        folder = os.environ.get("FEDINCENT_PLUGINS")
+        plugins = f"--plugins {shlex.quote(folder)} " if folder else ""
         for job in jobs.values():
-            print(f"fedincent run {job.label}")
-        print(f"{len(jobs)} runs to do, {len(wishes)} wanted", file=sys.stderr)
+            print(f"fedincent run {plugins}{job.label}")
+        alone = len(jobs) - sum(job.needs is not None for job in jobs.values())
+        words = f", the standalone runs they build on among them ({alone})" if alone and alone < len(jobs) else ""
+        print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)
         return
     if not jobs:
         print(f"all {len(wishes)} runs are there", file=sys.stderr)

@@ -20,6 +20,7 @@ LEGEND = (
     "the joint standard error where both sides have one, else (shown as ±–) within 0.1 IPR, 0.15 ρ or 4 points. "
     "*: best of a row."
 )
+OWN_LEGEND = "Each cell: mean ± standard error over the seeds done (±– with one). *: best of a row."
 NAMES = {
     "fedavg_finetune": "FedAvg-FT",
     "lg_fedavg": "LG-FedAvg",
@@ -97,9 +98,16 @@ def grid(table: PaperTable, cells: Cells) -> tuple[list[str], list[list[tuple[st
             progress = "–".join(map(str, dict.fromkeys((done[0], done[-1]))))
             kind = f", {measure_of(metric).label}" if len(table.metrics) > 1 else ""
             line = [(dataset, setting_name(setting) + kind), (f"{progress}/{row[methods[0]].wanted}", "")]
-            line += [(ours_text(cell, m in best[0]), paper_text(cell)) for m, cell in row.items()]
+            printed = table.paper is not None
+            line += [(ours_text(cell, m in best[0]), paper_text(cell) if printed else "") for m, cell in row.items()]
             body.append(line)
-    return header, body, [f"{wins[m][0]} ({wins[m][1]})" for m in methods]
+    return header, body, [f"{wins[m][0]} ({wins[m][1]})" if table.paper else str(wins[m][0]) for m in methods]
+
+
+def foot_label(table: PaperTable) -> str:
+    """What the foot counts."""
+    by = f" by {measure_of(next(iter(table.metrics))).label}" if len(table.metrics) > 1 else ""
+    return f"times best{by}{' (paper)' if table.paper else ''}"
 
 
 def notes_of(table: PaperTable, cells: Cells) -> list[str]:
@@ -109,13 +117,15 @@ def notes_of(table: PaperTable, cells: Cells) -> list[str]:
         for note in cell.notes:
             reading.setdefault(note, set()).add(method)
     notes = [f"{', '.join(sorted(methods))}: {note}" for note, methods in sorted(reading.items())]
-    return [LEGEND, *([table.note] if table.note else []), *notes]
+    return [LEGEND if table.paper else OWN_LEGEND, *([table.note] if table.note else []), *notes]
 
 
 def counts(cells: Cells) -> str:
     """How much of a table there is, and how much of it agrees."""
     known = [cell for cell in cells.values() if cell.done]
     judged = [cell.agrees for cell in known if cell.agrees is not None]
+    if not judged:
+        return f"{len(known)} of {len(cells)} cells have runs"
     return f"{len(known)} of {len(cells)} cells have runs; {sum(judged)} of {len(judged)} compared agree with the paper"
 
 
@@ -127,7 +137,7 @@ def to_terminal(table: PaperTable, cells: Cells) -> None:
         shown.add_column(name, justify="left" if place < 2 else "right")
     for line in body:
         shown.add_row(*(f"{ours}\n[dim]{paper}[/dim]" if paper else ours for ours, paper in line))
-    shown.add_row("times best\n(paper)", "", *foot)
+    shown.add_row(foot_label(table), "", *foot)
     console = Console()
     console.print(shown)
     for note in notes_of(table, cells):
@@ -141,7 +151,7 @@ def to_markdown(table: PaperTable, cells: Cells) -> str:
     lines = [f"# {table.name}: {table.title}", "", f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for line in body:
         lines.append("| " + " | ".join(f"{ours}<br>{paper}" if paper else ours for ours, paper in line) + " |")
-    lines.append(f"| times best (paper) | | {' | '.join(foot)} |")
+    lines.append(f"| {foot_label(table)} | | {' | '.join(foot)} |")
     return "\n".join([*lines, "", *(f"- {note}" for note in notes_of(table, cells)), "", f"{counts(cells)}.", ""])
 
 
@@ -191,12 +201,13 @@ def to_latex(table: PaperTable, cells: Cells) -> str:
 
     def escaped(texts: Sequence[str]) -> str:
         changes = {"_": r"\_", "%": r"\%", "#": r"\#", "±": r"$\pm$", "–": "--", "✓": r"$\checkmark$", "✗": r"$\times$"}
+        changes |= {"ρ": r"$\rho$", "β": r"$\beta$", "*": r"$^*$", "−": "$-$", "&": r"\&"}
         return " & ".join("".join(changes.get(sign, sign) for sign in text) for text in texts) + r" \\"
 
     columns = "ll" + "r" * len(foot)
     lines = [f"% {table.name}: {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", escaped(header), r"\midrule"]
     lines += [escaped([f"{upper} ({lower})" if lower else upper for upper, lower in line]) for line in body]
-    lines += [r"\midrule", escaped(["times best (paper)", "", *foot])]
+    lines += [r"\midrule", escaped([foot_label(table), "", *foot])]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

@@ -61,7 +61,7 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
     others = [
         n
         for n, values in varying.items()
-        if len(values) > 1 and n not in ignored and not n.startswith(("executor", "logger"))
+        if len(values) > 1 and n not in ignored and not n.startswith(("executor", "logger")) and "_target_" not in n
     ]
     if others:
         console.print(

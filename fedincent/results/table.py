@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import copy
 import csv
+import dataclasses
 import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fedincent.config import Config, compose
-from fedincent.groups import read_group
+from fedincent.errors import ConfigError, suggest
+from fedincent.groups import options_of, read_group
 from fedincent.results.index import Index
-from fedincent.results.measures import measure_of, value_of
+from fedincent.results.measures import MEASURES, measure_of, value_of
 
 PARAMETERS = {"dirichlet": "beta", "classes": "k", "noise": "sigma", "quantity": "beta"}  # what a setting's number is
 
@@ -148,29 +151,55 @@ def at_seed(config: Config, seed: int) -> Config:
 
 
 def setting_overrides(setting: str) -> list[str]:
-    """classes_3 as overrides: partition=classes partition.k=3."""
+    """classes_3 as overrides: partition=classes partition.k=3; a name without a number is a partition as it is."""
+    if setting in options_of("partition"):
+        return [f"partition={setting}"]
     name, _, value = setting.partition("_")
-    return [f"partition={name}", *([f"partition.{PARAMETERS[name]}={value}"] if value else [])]
+    if name not in PARAMETERS or not value:
+        numbered = ", ".join(f"{known}_NUMBER" for known in PARAMETERS)
+        raise ConfigError("rows", setting, f"must be a partition ({', '.join(options_of('partition'))}) or {numbered}")
+    return [f"partition={name}", f"partition.{PARAMETERS[name]}={value}"]
+
+
+REQUIRED: dict[str, Any] = {"title": str, "metrics": (list, dict), "seeds": int, "rows": dict, "columns": dict}
 
 
 def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
-    """A table by its name, with more overrides for all of its runs; an error that lists the known ones."""
-    content = read_group("table", name)
+    """A table by its name, with more overrides for all of its runs; an error names what its YAML gets wrong."""
+    content = {"paper": None, "overrides": [], **read_group("table", name)}
+    known = {field.name for field in dataclasses.fields(PaperTable)} - {"name", "extra"}
+    for key in content:
+        if key not in known:
+            raise ConfigError(f"table {name}", key, f"no such key; {suggest(key, known)}known: {', '.join(sorted(known))}")
+    for key, kind in REQUIRED.items():
+        if not isinstance(content.get(key), kind):
+            raise ConfigError(f"table {name}", key, "is missing" if key not in content else f"cannot be {content[key]!r}")
     rows = [(dataset, setting) for setting, datasets in content.pop("rows").items() for dataset in datasets]
     metrics = content.pop("metrics")
-    if not isinstance(metrics, Mapping):
-        metrics = {metric: metric for metric in metrics}
-    table = PaperTable(name=name, rows=rows, metrics=dict(metrics), extra=list(extra), **content)
+    metrics = dict(metrics) if isinstance(metrics, Mapping) else {metric: metric for metric in metrics}
+    for metric in metrics:
+        if metric.removesuffix("_tuned") not in MEASURES:
+            raise ConfigError(f"table {name}: metrics", metric, f"{suggest(metric, MEASURES)}known: {', '.join(MEASURES)}")
+    table = PaperTable(name=name, rows=rows, metrics=metrics, extra=list(extra), **content)
+    if table.paper is not None and not paper_file(table.paper).is_file():
+        raise ConfigError(f"table {name}: paper", table.paper, "no such file of printed numbers; null where there are none")
+    for _, setting in rows:
+        setting_overrides(setting)
     if extra:
         table.name, table.title = f"{name}+{'+'.join(extra)}", f"{table.title}, with {' '.join(extra)}"
     return table
+
+
+def paper_file(name: str) -> Path:
+    """Where a paper's numbers are."""
+    return Path(__file__).parent / "paper" / name
 
 
 def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printed]:
     """A paper's numbers by (data set, setting, method, our name of the metric); some tables' labels are DATASET_N."""
     if table.paper is None:
         return {}
-    path = Path(__file__).parent / "paper" / table.paper
+    path = paper_file(table.paper)
     metrics = {theirs: ours for ours, theirs in table.metrics.items()}
     settings = {theirs: ours for ours, theirs in table.settings.items()}
     numbers = {}

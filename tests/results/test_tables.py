@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -231,3 +232,34 @@ def test_figures_on_digits(name: str, own_results: Path, capsys: pytest.CaptureF
 def test_a_figure_does_the_runs_it_needs(own_results: Path) -> None:
     main(["figure", "iafl-3", "--run", *small_figure("iafl-3")])
     assert (own_results / "figures" / "iafl-3.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("rows:", "row:"), "did you mean 'rows'"),
+        (("seeds: 2", "seeds: two"), "seeds: cannot be 'two'|seeds.*cannot be"),
+        (("[ipr_accuracy, pearson]", "[ipr_acuracy]"), "did you mean 'ipr_accuracy'"),
+        (("paper: null", "paper: none.csv"), "no such file of printed numbers"),
+        (("classes_3:", "clases_3:"), "must be a partition"),
+        (("mechanism=iafl,", "mechanism=ialf,"), "did you mean 'iafl'"),
+    ],
+)
+def test_a_mistake_in_a_table_is_named(
+    change: tuple[str, str], words: str, own_table: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(own_table) / "conf" / "table" / "small.yaml"
+    text = path.read_text()
+    assert change[0] in text
+    path.write_text(text.replace(*change))
+    with pytest.raises(SystemExit) as ended:
+        main(["table", "small", "--plugins", own_table, "--dry-run"])
+    assert ended.value.code == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+def test_printed_commands_know_the_plugins(own_table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["table", "small", "--plugins", own_table, "--dry-run"])
+    captured = capsys.readouterr()
+    assert all(line.startswith(f"fedincent run --plugins {own_table}") for line in captured.out.splitlines())
+    assert "12 runs to do" in captured.err and "standalone" in captured.err
