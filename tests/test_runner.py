@@ -368,13 +368,6 @@ def test_what_cannot_be_dealt_out_leaves_no_folder(tiny: list[str], own_results:
     assert not list(own_results.glob("runs/*"))
 
 
-def test_a_finished_run_is_said_to_be_found(tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    go(*tiny)
-    assert "found finished" not in capsys.readouterr().err
-    go(*tiny)
-    assert "found finished" in capsys.readouterr().err
-
-
 def test_a_mechanism_that_spoils_the_models_is_named(tiny: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(self, round, updates):  # type: ignore[no-untyped-def]
         self.models.fill_(float("nan"))
