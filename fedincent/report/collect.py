@@ -71,6 +71,7 @@ def describe_run(result: Result) -> dict[str, Any]:
     config = yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))
     chosen = {name: str(value) for name, value in summary["choices"].items()}
     asked = unusual_values(chosen, config)
+    own = [word.removeprefix("mechanism.") for word in asked if word.startswith(OWN_FIELDS)]
     when = datetime.datetime.fromtimestamp((result.path / "summary.json").stat().st_mtime)
     columns = {
         name: numbers(clients[name])
@@ -85,7 +86,9 @@ def describe_run(result: Result) -> dict[str, Any]:
         "name": result.path.name,
         "when": when.isoformat(timespec="minutes"),
         "choices": chosen,
-        "variant": " ".join([chosen["mechanism"], *(word for word in asked if word.startswith(OWN_FIELDS))]),
+        "variant": " ".join(
+            [chosen["mechanism"], *(w.removeprefix("mechanism.") for w in asked if w.startswith(OWN_FIELDS))]
+        ),
         "setting": setting_label(chosen, config, asked),
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
