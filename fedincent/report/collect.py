@@ -86,9 +86,7 @@ def describe_run(result: Result) -> dict[str, Any]:
         "name": result.path.name,
         "when": when.isoformat(timespec="minutes"),
         "choices": chosen,
-        "variant": " ".join(
-            [chosen["mechanism"], *(w.removeprefix("mechanism.") for w in asked if w.startswith(OWN_FIELDS))]
-        ),
+        "variant": " ".join([chosen["mechanism"], *own]),
         "setting": setting_label(chosen, config, asked),
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
