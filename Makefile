@@ -39,7 +39,7 @@ TABLES := $(patsubst conf/table/%.yaml,%,$(wildcard conf/table/*.yaml))
 FIGURES := $(patsubst conf/figure/%.yaml,%,$(wildcard conf/figure/*.yaml))
 TABLE_TARGETS := $(foreach t,$(TABLES),$(subst -,-table,$(t)))
 FIGURE_TARGETS := $(foreach f,$(FIGURES),$(subst -,-figure,$(f)))
-.PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl cgsv
+.PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl cgsv incfl
 
 tables-list: ## every table and figure target: iafl-table1 … iafl-figure1 … (SEEDS=3 ONLY=dataset=fmnist limit a table)
 	@printf '  %s\n' $(TABLE_TARGETS) $(FIGURE_TARGETS)
@@ -53,6 +53,8 @@ $(FIGURE_TARGETS): setup
 iafl: $(filter iafl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IAFL paper (weeks of computing for all seeds)
 
 cgsv: $(filter cgsv-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the CGSV paper
+
+incfl: $(filter incfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IncFL paper that is here so far
 
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

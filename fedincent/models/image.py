@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from fedincent.datasets import Data
 from fedincent.models.base import Model, refuse
 from fedincent.models.pooling import blocked, dense, halve
+from fedincent.schema import option
 
 
 @dataclass(kw_only=True)
@@ -44,6 +46,23 @@ class ConvNet(nn.Module):
         x = F.relu(self.fc1(x.flatten(1)))
         x = F.relu(self.fc2(x))
         return self.classifier(x)
+
+
+@dataclass(kw_only=True)
+class CNNDeepHead(CNN):
+    """The CNN's two convolutions, then as many fully connected layers as one likes."""
+
+    hidden: tuple[int, ...] = option("widths of the fully connected layers", low=1)
+
+    def build(self, data: Data) -> nn.Module:
+        module = super().build(data)
+        widths = [module.fc1.in_features, *self.hidden]  # type: ignore[union-attr]
+        layers: list[nn.Module] = []
+        for a, b in itertools.pairwise(widths):
+            layers += [nn.Linear(a, b), nn.ReLU()]  # type: ignore[arg-type]
+        module.fc1, module.fc2 = nn.Sequential(*layers), nn.Identity()
+        module.classifier = nn.Linear(widths[-1], data.n_classes)  # type: ignore[arg-type]
+        return module
 
 
 @dataclass(kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,23 +59,19 @@ class SentenceLSTM(nn.Module):
 
 
 @dataclass(kw_only=True)
-class TextCNN(Model):
-    """Convolutions of several widths over words, the largest response of each filter, dropout, the classifier (Kim 2014)."""
+class WordModel(Model):
+    """Base of models on a table of word vectors, which trains, and may start from a file."""
 
     embedding: int = option("length of a word's vector", low=1)
-    filters: int = option("filters of each width", low=1)
-    widths: tuple[int, ...] = option("words that a filter sees", low=1)
-    dropout: float = option("share of the responses dropped in training", low=0, below=1)
-    vectors: str | None = option(
-        "file of word vectors to start from: an .npz with words and vectors, or GloVe's text format"
-    )
+    dropout: float = option("share of what comes before the classifier dropped in training", low=0, below=1)
+    vectors: str | None = option("file of word vectors to start from: .npz with words and vectors, or GloVe's text format")
 
     def identity(self) -> dict[str, Any]:
         """As ever, but what counts of a file is its content."""
         values = super().identity()
-        return (
-            values if self.vectors is None else {**values, "vectors": hashlib.sha256(self.file().read_bytes()).hexdigest()}
-        )
+        if self.vectors is not None:
+            values["vectors"] = hashlib.sha256(self.file().read_bytes()).hexdigest()
+        return values
 
     def file(self) -> Path:
         """The file of word vectors; an error where there is none."""
@@ -83,14 +80,19 @@ class TextCNN(Model):
             raise ConfigError("model.vectors", self.vectors, "no such file")
         return path
 
+    def assemble(self, data: Data) -> nn.Module:
+        """A module with the word table in `embedding`."""
+        raise NotImplementedError
+
     def build(self, data: Data) -> nn.Module:
         if data.kind != "text":
-            raise refuse("textcnn", f"needs text, the data set holds {data.kind}; use model=cnn or model=mlp")
-        module = SentenceCNN(data.vocabulary, self.embedding, self.filters, self.widths, self.dropout, data.n_classes)
+            name = type(self).__name__.lower()
+            raise refuse(name, f"needs text, the data set holds {data.kind}; use model=cnn or model=mlp")
+        module = self.assemble(data)
         if self.vectors is not None:
             if not data.words:
                 raise ConfigError("model.vectors", self.vectors, "the data set does not name its words")
-            self.start_from_vectors(module.embedding, data.words)
+            self.start_from_vectors(module.embedding, data.words)  # type: ignore[arg-type]
         return module
 
     def start_from_vectors(self, table: nn.Embedding, words: Sequence[str]) -> None:
@@ -104,6 +106,47 @@ class TextCNN(Model):
             raise ConfigError("model.embedding", self.embedding, f"the vectors of {self.vectors} have length {length}")
         with torch.no_grad():
             table.weight[[k for k, _ in found]] = torch.from_numpy(np.stack([v for _, v in found]).astype(np.float32))
+
+
+@dataclass(kw_only=True)
+class TextCNN(WordModel):
+    """Convolutions of several widths over words, the largest response of each filter, dropout, the classifier (Kim 2014)."""
+
+    filters: int = option("filters of each width", low=1)
+    widths: tuple[int, ...] = option("words that a filter sees", low=1)
+
+    def assemble(self, data: Data) -> nn.Module:
+        return SentenceCNN(data.vocabulary, self.embedding, self.filters, self.widths, self.dropout, data.n_classes)
+
+
+@dataclass(kw_only=True)
+class WordMLP(WordModel):
+    """The mean of a sentence's word vectors, then fully connected layers with relu."""
+
+    hidden: tuple[int, ...] = option("widths of the hidden layers", low=1)
+
+    def assemble(self, data: Data) -> nn.Module:
+        return MeanOfWords(data.vocabulary, self.embedding, self.hidden, self.dropout, data.n_classes)
+
+
+class MeanOfWords(nn.Module):
+    """Fully connected layers on the mean of a sentence's word vectors; padding does not count."""
+
+    def __init__(self, vocabulary: int, embedding: int, hidden: Sequence[int], dropout: float, n_classes: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding, padding_idx=0)
+        widths = [embedding, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(widths[-1], n_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """tokens: batch×length → batch×classes."""
+        count = (tokens != 0).sum(1, keepdim=True).clamp(min=1)
+        x = self.embedding(tokens).sum(1) / count
+        for layer in self.layers:
+            x = F.relu(layer(x))
+        return self.classifier(self.dropout(x))
 
 
 def read_vectors(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:

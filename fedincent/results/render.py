@@ -37,11 +37,17 @@ NAMES = {
     "cgsv_beta2": "CGSV β2",
     "cffl": "CFFL",
     "eci": "ECI",
+    "fedprox": "FedProx",
+    "per_fedavg": "Per-FedAvg",
+    "mw_fed": "MW-Fed",
+    "incfl": "IncFL",
+    "qffl_q1": "q-FFL 1",
+    "qffl_q10": "q-FFL 10",
     "dw": "DW",
     "rr": "RR",
 }
 SETTINGS = {"dirichlet": "Dir({})", "classes": "#C={}", "noise": "N({})", "quantity": "quantity Dir({})", "iid": "IID"}
-SETTINGS |= {name: name.upper() for name in ("uni", "pow", "cla")}
+SETTINGS |= {name: name.upper() for name in ("uni", "pow", "cla")} | {"by_user": "by user"}
 
 
 def setting_name(setting: str) -> str:

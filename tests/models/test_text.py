@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from fedincent.config import compose
-from fedincent.datasets import Data
+from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
-from fedincent.models.text import SentenceCNN, TextCNN
+from fedincent.models.text import MeanOfWords, SentenceCNN, TextCNN
 
 
 def tiny_cnn(**changes) -> SentenceCNN:  # type: ignore[no-untyped-def]
@@ -116,3 +116,23 @@ def test_a_runs_identity_knows_the_content_of_the_file(tmp_path: Path) -> None:
     path.write_text("film 1 2 4\n")
     assert model(vectors=str(path)).identity() != first
     assert model().identity()["vectors"] is None
+
+
+def test_the_mean_of_words() -> None:
+    """Embedding = the token's number, one linear layer that doubles: the mean of 3 and 5 is 4; padding does not count."""
+    net = MeanOfWords(20, 1, [1], 0.0, 1).eval()
+    with torch.no_grad():
+        net.embedding.weight.copy_(torch.arange(20.0)[:, None])
+        for layer in (net.layers[0], net.classifier):
+            layer.weight.fill_(2.0)
+            layer.bias.zero_()
+    assert net(torch.tensor([[3, 5, 0, 0]])).tolist() == [[16.0]]
+    assert net(torch.zeros(1, 4, dtype=torch.int64)).tolist() == [[0.0]]
+
+
+def test_a_deep_head() -> None:
+    data = load(compose([]).dataset)
+    net = compose(["model=cnn_fc"]).model.build(data)
+    widths = [part.out_features for part in net.modules() if isinstance(part, torch.nn.Linear)]
+    assert widths == [120, 100, 84, 50, 10]
+    assert net(torch.zeros(2, 1, 16, 16)).shape == (2, 10)
