@@ -235,7 +235,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 def test_every_mechanism_runs_and_resumes(mechanism: str, tiny: list[str], tmp_path: Path) -> None:
     tiny += ["held_out=0.1", "trace=true"]
     wanted = read(go(*tiny, f"mechanism={mechanism}", "results_dir=whole"))
-    count = "9" if mechanism == "standalone" else "33"
+    count = {"standalone": "9", "rr": "20"}.get(mechanism, "33")
     command = [
         sys.executable,
         "-c",

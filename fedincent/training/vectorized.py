@@ -180,13 +180,13 @@ class Vectorized(Executor):
 
 def cannot_batch(module: nn.Module) -> str:
     """Why a module cannot train many clients at once, if so."""
-    for part in module.modules():
-        if isinstance(part, nn.RNNBase):
-            return "a recurrent model cannot be batched over clients"
-        if isinstance(part, nn.Embedding):
-            return "a model of sentences looks at how long they are, which differs from client to client"
-        if isinstance(part, nn.Dropout) and part.p > 0:
-            return "dropout draws per client, which a batch over clients cannot"
+    parts = list(module.modules())
+    if any(isinstance(part, nn.RNNBase) for part in parts):
+        return "a recurrent model cannot be batched over clients"
+    if any(isinstance(part, nn.Embedding) for part in parts):
+        return "a model of sentences looks at how long they are, which differs from client to client"
+    if any(isinstance(part, nn.Dropout) and part.p > 0 for part in parts):
+        return "dropout draws per client, which a batch over clients cannot"
     return ""
 
 

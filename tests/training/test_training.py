@@ -23,7 +23,8 @@ SIZES = [37, 5, 64, 20]
 
 
 def recipe(**changes) -> Recipe:  # type: ignore[no-untyped-def]
-    fields = {"optimizer": "adam", "lr": 0.01, "decay": 1.0, "batch_size": 16, "local_epochs": 1, "augment": "none"}
+    fields = {"optimizer": "adam", "lr": 0.01, "decay": 1.0, "batch_size": 16, "local_epochs": 1, "local_steps": 0}
+    fields |= {"augment": "none"}
     return Recipe(**{**fields, **changes})
 
 

@@ -101,7 +101,7 @@ def test_mechanisms_see_the_same_round(mechanism: str, make_federation) -> None:
     """Two rounds of each mechanism on either executor; rewards feed back into training."""
     made = {
         "iafl": lambda: IAFL(kappa=0.5, q=0.2, ceiling=None, reference="max"),
-        "cgsv": lambda: CGSV(alpha=0.95, beta=1.0, gamma=0.5, mask="layer"),
+        "cgsv": lambda: CGSV(alpha=0.95, beta=1.0, gamma=0.5, weights="importance", mask="layer"),
         "lg_fedavg": lambda: LGFedAvg(shared_layers=3),
     }
     finals = []
@@ -112,7 +112,7 @@ def test_mechanisms_see_the_same_round(mechanism: str, make_federation) -> None:
         own.start(federation)
         executor.open(work)
         for index in range(2):
-            round = Round(index, 0.001, Streams(0), torch.ones(5, dtype=torch.bool), torch.zeros(5))
+            round = Round(index, 0.001, Streams(0), torch.ones(5, dtype=torch.bool), torch.zeros(5), torch.zeros(5))
             updates, _ = executor.train(index, own.incoming(round), ALL, lambda: None)
             own.reward(round, updates)
         executor.close()
