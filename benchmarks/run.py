@@ -33,7 +33,7 @@ from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial
 from fedincent.view import View
 
-RECIPE = Recipe(optimizer="adam", lr=0.001, decay=1.0, batch_size=64, local_epochs=1, augment="none")
+RECIPE = Recipe(optimizer="adam", lr=0.001, decay=1.0, batch_size=64, local_epochs=1, local_steps=0, augment="none")
 TOTAL = 60_000  # training samples: 50 clients × 1,200, as Fashion-MNIST
 REPETITIONS = int(os.environ.get("BENCH_REPETITIONS", "5"))
 JUDGED = 10  # models judged in one repetition; the cost per model does not depend on how many there are
@@ -116,6 +116,11 @@ def training_and_judging() -> list[Row]:
     ]
 
 
+def full_round(index: int, n: int) -> Round:
+    """A round that everybody joined."""
+    return Round(index, 0.001, Streams(0), torch.ones(n, dtype=torch.bool), torch.zeros(n), torch.zeros(n))
+
+
 def growth() -> list[Row]:
     """A round of IAFL, and its training alone, over more clients with the same data; and the mechanisms' own cost."""
     rounds: dict[int, list[float]] = {50: [], 200: [], 1000: []}
@@ -132,7 +137,7 @@ def growth() -> list[Row]:
             tasks = {client: LocalTask(lr=0.001) for client in range(n)}
 
             def play(index: int, mechanism=mechanism, executor=executor, tasks=tasks, n=n) -> None:  # type: ignore[no-untyped-def]
-                round = Round(index, 0.001, Streams(0), torch.ones(n, dtype=torch.bool), torch.zeros(n))
+                round = full_round(index, n)
                 updates, _ = executor.train(index, mechanism.incoming(round), tasks, lambda: None)
                 mechanism.reward(round, updates)
 
@@ -178,14 +183,13 @@ def mechanism_shares(work: Workload, executor: Processes, round_seconds: float) 
     """What each mechanism's own algebra costs beside a round's training (Rank: without its judging of models)."""
     shares = {}
     updates = 1e-3 * torch.randn(50, Layout(work.module).dim)
-    everybody = torch.ones(50, dtype=torch.bool)
     for name in ("iafl", "cgsv", "lg_fedavg", "rank"):
         federation = make_federation(work, 50, executor)
         federation.judge = lambda models, data: (torch.rand(len(models)), torch.zeros(len(models)))
         mechanism = compose([f"mechanism={name}"]).mechanism
         mechanism.start(federation)
         times = [
-            seconds(lambda: mechanism.reward(Round(index, 0.001, Streams(0), everybody, torch.zeros(50)), updates.clone()))  # noqa: B023
+            seconds(lambda: mechanism.reward(full_round(index, 50), updates.clone()))  # noqa: B023
             for index in range(6)
         ]
         shares[name] = median(times[1:]) / round_seconds
