@@ -22,7 +22,7 @@ from fedincent.mechanisms import Mechanism
 from fedincent.mechanisms.standalone import Standalone
 from fedincent.models import Model
 from fedincent.partitions import Partition
-from fedincent.schema import Recipe, build, fill, option
+from fedincent.schema import Recipe, build, counts, fill, option
 from fedincent.training import Executor
 
 COMPONENTS: dict[str, type] = {
@@ -100,9 +100,8 @@ class Config:
         if not (alone or isinstance(self.mechanism, Standalone)):  # which depends on nothing else, so that all share it
             plain += ["participation", "per_round", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
             parts += ["mechanism", "contribution"]
-        neutral = {field.name: field.metadata.get("neutral") for field in dataclasses.fields(self)}
-        values = {name: getattr(self, name) for name in plain}
-        values = {name: v for name, v in values.items() if neutral[name] is None or v != neutral[name]}
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        values = {name: getattr(self, name) for name in plain if counts(fields[name], getattr(self, name))}
         return {**values, **{name: getattr(self, name).identity() for name in parts}}
 
 

@@ -87,6 +87,9 @@ class Session:
         mechanism, config, view = self.mechanism, self.config, self.stage.view
         federation = dataclasses.replace(self.stage.federation, judge=self.judge, solo_losses=self.solo_losses())
         mechanism.start(federation)
+        if config.unseen_clients and self.baseline is not None and mechanism.models.stride(0) != 0:
+            why = f"mechanism={config.choices['mechanism']} has no common model that they could judge"
+            raise ConfigError("unseen_clients", config.unseen_clients, why)
         for measure in (self.contribution, self.observer):
             if measure is not None:
                 measure.start(federation, baseline_of(self.baseline))
@@ -277,9 +280,6 @@ class Session:
             start = self.stage.initial.expand(config.unseen_clients, -1)
             rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
         else:
-            if models.stride(0) != 0:
-                name = config.choices["mechanism"]
-                raise ConfigError("unseen_clients", config.unseen_clients, f"mechanism={name} has no common model to judge")
             rows = models[:1].expand(config.unseen_clients, -1)
             rows = rows if task is None else population.trained(rows, task, config.rounds + 1)
         accuracy, loss = (score.numpy() for score in population.judge(rows, "test"))

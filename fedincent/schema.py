@@ -44,6 +44,12 @@ def option(
     return dataclasses.field(metadata={"help": help, "identity": identity, "neutral": neutral, **limits})
 
 
+def counts(field: dataclasses.Field, value: Any) -> bool:
+    """Whether a field's value is part of an identity: not if it leaves results valid that were made without the field."""
+    neutral = field.metadata.get("neutral")
+    return neutral is None or value != neutral
+
+
 @dataclass(kw_only=True)
 class Component:
     """Base of everything a YAML file can name."""
@@ -54,8 +60,8 @@ class Component:
         """What of this component can change a run's numbers."""
         values = {}
         for field in dataclasses.fields(self):
-            value, neutral = getattr(self, field.name), field.metadata.get("neutral")
-            if field.metadata.get("identity", True) and (neutral is None or value != neutral):
+            value = getattr(self, field.name)
+            if field.metadata.get("identity", True) and counts(field, value):
                 values[field.name] = list(value) if isinstance(value, tuple) else value
         return {"class": type(self).__qualname__, "version": self.version, **values}
 
