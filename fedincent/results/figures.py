@@ -1,10 +1,12 @@
 """A paper's figures, drawn from stored runs, or by a study of their own.
 
-conf/figure/NAME.yaml states the runs of each panel, and the kind of picture:
+conf/figure/NAME.yaml states the runs of each panel (with `lines`, one for each of these), and the kind of picture:
 - curves: six clients' accuracies over the rounds, from the smallest contribution to the largest (or those in `clients`);
 - scatter: every client's contribution against its final accuracy;
 - trace: what was noted of the clients in each round, one line of panels for each of `columns` of trace.csv;
 - clients: the clients' final state, one line of panels for each of `columns` of clients.csv;
+- progress: numbers over the rounds, one line of panels for each of `columns` of rounds.csv ("a+b": both in one panel);
+- bars: numbers of the summary, one line of panels for each of `columns`;
 - study: no runs; the function that `study` names gives the numbers (a CSV file) and the picture.
 """
 
@@ -38,7 +40,15 @@ LABELS = {
     "last_layer_distance": "ℓ2 distance to the server's last layer",
     "accuracy": "test accuracy in %",
     "loss": "test loss",
+    "ipr_own": "IPR",
+    "preferred_own": "accuracy in %\nof the preferred model",
+    "own_loss": "own test loss, mean",
+    "own_train_loss": "own training loss, mean",
+    "own_loss+own_train_loss": "loss, mean over clients",
 }
+IN_PERCENT = ("accuracy", "preferred")
+OVER_ROUNDS = ("curves", "progress")
+Runs = dict[str, dict[str, Result]]  # of each panel, by the name of the line
 
 
 @dataclass
@@ -50,6 +60,7 @@ class Figure:
     kind: str
     overrides: list[str] = field(default_factory=list)
     panels: dict[str, list[str]] = field(default_factory=dict)
+    lines: dict[str, list[str]] = field(default_factory=lambda: {"": []})  # the runs of each panel
     reference: list[str] = field(default_factory=list)  # a run drawn into every panel, FedAvg say
     columns: list[str] = field(default_factory=list)  # of trace.csv or clients.csv
     clients: list[int] = field(default_factory=list)  # which to show; none: all, or six of different contribution
@@ -58,9 +69,11 @@ class Figure:
     note: str = ""
 
     def wishes(self, extra: Sequence[str]) -> list[tuple[list[str], Config]]:
-        """The runs of the panels, in order, and last the reference's; `extra` overrides come after the figure's own."""
-        lines = [*self.panels.values(), *([self.reference] if self.reference else [])]
-        asked = [last_of_each([*self.overrides, *line, *extra]) for line in lines]
+        """The runs, panel by panel, and last the reference's; `extra` overrides come after the figure's own."""
+        runs = [[*panel, *line] for panel in self.panels.values() for line in self.lines.values()]
+        asked = [
+            last_of_each([*self.overrides, *run, *extra]) for run in [*runs, *([self.reference] if self.reference else [])]
+        ]
         return [(overrides, compose(overrides)) for overrides in asked]
 
 
@@ -76,22 +89,28 @@ def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) 
     index = Index(results_dir)
     wishes = figure.wishes(extra)
     found = [index.find(config) for _, config in wishes]
-    curves = figure.kind == "curves"
+    over_rounds = figure.kind in OVER_ROUNDS
     missing = [
-        w[0] for w, run in zip(wishes, found, strict=True) if run is None or (curves and run.summary["eval_every"] == 0)
+        w[0] for w, run in zip(wishes, found, strict=True) if run is None or (over_rounds and run.summary["eval_every"] == 0)
     ]
     if missing:
         lines = "\n  ".join("fedincent run " + " ".join(overrides) for overrides in missing)
         raise ConfigError("figure", figure.name, f"{len(missing)} of its runs are not there (--run does them):\n  {lines}")
-    runs = [run for run in found if run is not None]
-    shown, references = runs[: len(figure.panels)], runs[len(figure.panels) :]
-    chosen = shown[0].summary["choices"]
-    facts = f"{chosen['dataset']}, {chosen['model']}"
-    if len({run.summary["choices"]["partition"] for run in shown}) == 1:
-        facts = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}"
-    lines_of_panels = max(1, len(figure.columns))
-    size = (max(6.4, 3.6 * len(shown) + 0.6), 3.2 * lines_of_panels + 0.4)
-    return save(figure, f"{figure.title} ({facts})", size, lambda picture: fill(picture, figure, shown, references), folder)
+    stored = iter([run for run in found if run is not None])
+    runs = {panel: {line: next(stored) for line in figure.lines} for panel in figure.panels}
+    title = f"{figure.title} ({common_choices([run for panel in runs.values() for run in panel.values()])})"
+    size = (max(6.4, 3.6 * len(runs) + 0.6), 3.2 * max(1, len(figure.columns)) + 0.4)
+    return save(figure, title, size, lambda picture: fill(picture, figure, runs, list(stored)), folder)
+
+
+def common_choices(runs: list[Result]) -> str:
+    """What all runs of a figure share of data, partition and model."""
+    choices = [run.summary["choices"] for run in runs]
+    return ", ".join(
+        choices[0][group]
+        for group in ("dataset", "partition", "model")
+        if len({chosen[group] for chosen in choices}) == 1 and choices[0][group]
+    )
 
 
 def draw_study(figure: Figure, extra: Sequence[str], folder: Path) -> list[Path]:
@@ -125,25 +144,30 @@ def save(figure: Figure, title: str, size: tuple[float, float], drawing: Callabl
     return paths
 
 
-def fill(picture: Any, figure: Figure, runs: list[Result], references: list[Result]) -> None:
+def fill(picture: Any, figure: Figure, runs: Runs, references: list[Result]) -> None:
     """Panels side by side on one scale; a line of them for each column."""
     columns = figure.columns or [""]
     axes = picture.subplots(len(columns), len(runs), sharey="row", squeeze=False)
-    for line, column in enumerate(columns):
-        for axis, title, run in zip(axes[line], figure.panels, runs, strict=True):
+    for row, column in enumerate(columns):
+        for axis, (title, lines) in zip(axes[row], runs.items(), strict=True):
+            run = next(iter(lines.values()))
             if figure.kind == "curves":
                 draw_curves(axis, run, references, figure.clients)
             elif figure.kind == "scatter":
                 draw_scatter(axis, run)
             elif figure.kind == "trace":
                 draw_trace(axis, run, column, figure.clients)
-            else:
+            elif figure.kind == "clients":
                 draw_clients(axis, run, column)
-            if line == 0:
+            elif figure.kind == "progress":
+                draw_progress(axis, lines, column)
+            else:
+                draw_bars(axis, lines, column)
+            if row == 0:
                 axis.set_title(title, fontsize=10)
             axis.grid(True, color="0.9")
             axis.spines[["top", "right"]].set_visible(False)
-        axes[line][0].set_ylabel(LABELS.get(column or "accuracy", column))
+        axes[row][0].set_ylabel(LABELS.get(column or "accuracy", column))
 
 
 def styles(count: int) -> list[dict[str, Any]]:
@@ -204,5 +228,33 @@ def draw_trace(axis: Any, run: Result, column: str, clients: Sequence[int]) -> N
 
 def draw_clients(axis: Any, run: Result, column: str) -> None:
     """The clients' final state, side by side."""
-    axis.plot(run.clients.client, run.clients[column] * (100 if column.startswith("accuracy") else 1), "o-", color="0.3")
+    axis.plot(run.clients.client, in_percent(run.clients[column], column), "o-", color="0.3")
     axis.set_xlabel("client")
+
+
+def draw_progress(axis: Any, lines: dict[str, Result], column: str) -> None:
+    """Numbers of rounds.csv over the rounds, for every line."""
+    together = column.split("+")
+    curves = [(line, run, name) for line, run in lines.items() for name in together]
+    for (line, run, name), style in zip(curves, styles(len(curves)), strict=True):
+        rounds = run.rounds.dropna(subset=[name])
+        label = " ".join([line, LABELS[name]]) if len(together) > 1 else line
+        axis.plot(rounds["round"], in_percent(rounds[name], name), label=label, **style)
+    axis.set_xlabel("round")
+    axis.legend(fontsize=7, framealpha=0.8)
+
+
+def draw_bars(axis: Any, lines: dict[str, Result], column: str) -> None:
+    """A number of the summary for every line, with its value on the bar."""
+    heights = [in_percent(run.summary[column], column) for run in lines.values()]
+    shades = [str(0.75 - 0.55 * place / max(1, len(lines) - 1)) for place in range(len(lines))]
+    bars = axis.bar(range(len(lines)), heights, color=shades)
+    axis.bar_label(bars, fmt="%.1f" if column.startswith(IN_PERCENT) else "%.2f", fontsize=8)
+    axis.set_xticks(range(len(lines)), list(lines), fontsize=8, rotation=20)
+    axis.margins(y=0.12)
+    axis.set_axisbelow(True)
+
+
+def in_percent(values: Any, column: str) -> Any:
+    """Accuracies as percentages, all else as it is."""
+    return 100 * values if column.startswith(IN_PERCENT) else values

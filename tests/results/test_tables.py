@@ -212,8 +212,15 @@ RUN_FIGURES = [name for name in sorted(options_of("figure")) if load_figure(name
 
 def small_figure(name: str) -> list[str]:
     """Overrides that make a figure's runs take a moment."""
-    size = ["partition.size=30"] if name.startswith("cgsv") else []
-    return ["dataset=digits", "model=logistic", "rounds=3", "n_clients=8", "executor=serial", *size]
+    few = ["rounds=3", "n_clients=8", "executor=serial"]
+    if not name.startswith("incfl"):
+        size = ["partition.size=30"] if name.startswith("cgsv") else []
+        return ["dataset=digits", "model=logistic", *few, *size]
+    few += ["per_round=4", "solo_steps=5", "training.local_steps=2"]
+    if name == "incfl-2":
+        return few
+    data = ["dataset=digits", "model=mlp", "partition=clusters", "experiment=incfl_fmnist"]
+    return [*data, *few, "unseen_clients=8", "eval_every=1"]
 
 
 @pytest.mark.parametrize("name", RUN_FIGURES)
