@@ -41,20 +41,20 @@ TABLE_TARGETS := $(foreach t,$(TABLES),$(subst -,-table,$(t)))
 FIGURE_TARGETS := $(foreach f,$(FIGURES),$(subst -,-figure,$(f)))
 .PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl cgsv incfl
 
-tables-list: ## every table and figure target: iafl-table1 … iafl-figure1 … (SEEDS=3 ONLY=dataset=fmnist limit a table)
+tables-list: ## every table and figure target: iafl-table1 … iafl-figure1 … (SEEDS=3 ONLY=dataset=fmnist limit a table, LAUNCHER="launcher=ray" says where)
 	@printf '  %s\n' $(TABLE_TARGETS) $(FIGURE_TARGETS)
 
 $(TABLE_TARGETS): setup
-	$(BIN)/fedincent table $(subst -table,-,$@) --run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/fedincent table $(subst -table,-,$@) --run $(if $(SEEDS),--seeds $(SEEDS)) $(if $(ONLY),--only $(ONLY)) $(LAUNCHER)
 
 $(FIGURE_TARGETS): setup
-	$(BIN)/fedincent figure $(subst -figure,-,$@) --run
+	$(BIN)/fedincent figure $(subst -figure,-,$@) --run $(LAUNCHER)
 
 iafl: $(filter iafl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IAFL paper (weeks of computing for all seeds)
 
 cgsv: $(filter cgsv-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the CGSV paper
 
-incfl: $(filter incfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IncFL paper that is here so far
+incfl: $(filter incfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IncFL paper
 
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

@@ -1,4 +1,4 @@
-"""The command line: run · table · figure · report · compare · data · list.
+"""The command line: run · table · figure · status · report · compare · data · list.
 
 Heavy imports happen inside the verbs, so that --help is instant.
 """
@@ -11,10 +11,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedincent import __version__
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.groups import options_of
+
+if TYPE_CHECKING:
+    from fedincent.launchers import Launcher
 
 GROUPS = (
     "datasets",
@@ -23,6 +27,7 @@ GROUPS = (
     "mechanisms",
     "contributions",
     "executors",
+    "launchers",
     "loggers",
     "experiments",
     "tables",
@@ -78,10 +83,12 @@ def make_parser() -> argparse.ArgumentParser:
         "fedincent run mechanism=iafl mechanism.kappa=0.2 dataset=fmnist partition=classes partition.k=3",
         "fedincent run -m mechanism=iafl,fedavg_finetune 'seed=range(0,3)'",
         "Overrides are Hydra's: GROUP=CHOICE picks a YAML file, NAME=VALUE sets a field. `fedincent list mechanisms` and\n"
-        "its like show the choices, `fedincent run --show` every field. The same command a second time resumes or finds.",
+        "its like show the choices, `fedincent run --show` every field. The same command a second time resumes or finds.\n"
+        "A sweep goes through Hydra's launchers, or with launcher=local|ray|slurm through ours, as tables do.",
     )
     run.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra override such as dataset=fmnist or seed=3")
     run.add_argument("-m", "--multirun", action="store_true", help="sweep over comma lists and ranges in the overrides")
+    add_launching(run)
     run.add_argument("--show", action="store_true", help="print the configuration, each field with its meaning, and stop")
     add_plugins(run)
 
@@ -91,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
         table_verb,
         "render a paper's table from what was run, or run what it still needs",
         "fedincent table iafl-1 --only dataset=fmnist",
-        "fedincent table iafl-1 --run --seeds 3 --only dataset=fmnist,mnist training.lr=0.01",
+        "fedincent table iafl-1 --run --seeds 3 --only dataset=fmnist,mnist launcher=ray",
         "Files go to RESULTS/tables/ as Markdown, CSV and LaTeX. `fedincent list tables` shows the tables. With --sweep\n"
         "a grid of any metric over the stored runs: fedincent table --sweep mechanism.kappa --metric pearson dataset=digits",
     )
@@ -119,6 +126,17 @@ def make_parser() -> argparse.ArgumentParser:
     figure.add_argument("name", metavar="NAME", help="which figure")
     figure.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the figure")
     add_plan(figure)
+
+    status = add_verb(
+        verbs,
+        "status",
+        status_verb,
+        "how the runs stand: finished, running and where, queued, broken off",
+        "fedincent status",
+        "fedincent status --results /shared/results",
+        "Looks at the results folder, and at SLURM's queue for jobs that were launched from it.",
+    )
+    add_results(status)
 
     report = add_verb(
         verbs,
@@ -192,12 +210,22 @@ def add_verb(verbs, name, action, help, first, second, more):  # type: ignore[no
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """The options of verbs that can carry out many runs."""
     parser.add_argument(
-        "--run", action="store_true", help="first do the runs that are missing, as many at once as there are cores"
+        "--run", action="store_true", help="first do the runs that are missing; launcher=local|ray|slurm says where"
     )
     parser.add_argument("--dry-run", action="store_true", help="list the runs that are missing, and stop")
-    parser.add_argument("--jobs", type=int, metavar="J", help="runs at once (default: one per core)")
+    add_launching(parser)
     add_results(parser)
     add_plugins(parser)
+
+
+def add_launching(parser: argparse.ArgumentParser) -> None:
+    """How many runs are carried out at once, and whether to wait for them."""
+    parser.add_argument(
+        "--jobs", type=int, metavar="J", help="runs at once (default: one per core, or as the cluster likes)"
+    )
+    parser.add_argument(
+        "--detach", action="store_true", help="with launcher=slurm: submit the jobs, and do not wait for them"
+    )
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
@@ -215,7 +243,25 @@ def add_plugins(parser: argparse.ArgumentParser) -> None:
 def run_verb(given: argparse.Namespace) -> None:
     """fedincent run"""
     from fedincent.config import compose
+    from fedincent.describe import one_line, print_result
 
+    launched = any(word.split("=", 1)[0].split(".")[0] == "launcher" for word in given.overrides)
+    if given.multirun and launched:
+        from fedincent.launchers import load_launcher
+        from fedincent.results.index import Index
+        from fedincent.sweep import combinations
+
+        launcher, words = load_launcher(given.overrides)
+        wishes = [(line, compose(line)) for line in combinations(words)]
+        folder = Path(wishes[0][1].results_dir)
+        launch(given, launcher, wishes, folder)
+        for line, config in [] if given.detach else wishes:
+            found = Index(folder).find(config)
+            assert found is not None
+            print(f"{' '.join(line):<48} {one_line(found)}")
+        return
+    if launched or given.jobs or given.detach:
+        raise ConfigError("launcher", " ".join(given.overrides), "goes with a sweep (run -m …), table --run or figure --run")
     if given.multirun:
         from fedincent.sweep import sweep
 
@@ -227,7 +273,6 @@ def run_verb(given: argparse.Namespace) -> None:
 
         print_config(config)
         return
-    from fedincent.describe import print_result
     from fedincent.runner import run
 
     print_result(run(config))
@@ -238,16 +283,26 @@ def results_folder(given: argparse.Namespace) -> Path:
     return Path(given.results or os.environ.get("FEDINCENT_RESULTS") or "results").expanduser()
 
 
-def carry_out(given: argparse.Namespace, wishes: list) -> None:
+def take_launcher(given: argparse.Namespace) -> Launcher:
+    """The launcher that the overrides describe; they are then the runs' alone."""
+    from fedincent.launchers import load_launcher
+
+    launcher, rest = load_launcher(given.overrides)
+    if len(rest) < len(given.overrides) and not (given.run or given.dry_run):
+        raise ConfigError("launcher", "(given)", "goes with --run: it carries out the runs that are missing")
+    given.overrides = rest
+    return launcher
+
+
+def launch(given: argparse.Namespace, launcher: Launcher, wishes: list, folder: Path) -> None:
     """Do, or list, the runs that are missing."""
     from fedincent.results.plan import run_missing
-    from fedincent.training.processes import cores
 
     for name in ("jobs", "seeds"):
         value = getattr(given, name, None)
         if value is not None and value < 1:
             raise ConfigError(f"--{name}", value, "must be ≥ 1")
-    run_missing(wishes, results_folder(given), given.jobs or cores(), given.dry_run)
+    run_missing(wishes, folder, launcher, given.jobs, getattr(given, "dry_run", False), given.detach)
 
 
 def table_verb(given: argparse.Namespace) -> None:
@@ -264,15 +319,16 @@ def table_verb(given: argparse.Namespace) -> None:
         return
     if not given.name:
         raise ConfigError("table", "(nothing)", f"which one? known: {', '.join(options_of('table'))}")
+    launcher = take_launcher(given)
     table = load_table(given.name, given.overrides)
     only = parse_only(given.only)
     failure = None
     if given.run or given.dry_run:
         try:
-            carry_out(given, table.wishes(given.seeds, only))
+            launch(given, launcher, table.wishes(given.seeds, only), folder)
         except FedincentError as error:  # what could be run is rendered all the same
             failure = error
-        if given.dry_run:
+        if given.dry_run or given.detach:
             if failure:
                 raise failure
             return
@@ -302,12 +358,20 @@ def figure_verb(given: argparse.Namespace) -> None:
     from fedincent.results.figures import draw, load_figure
 
     figure = load_figure(given.name)
-    if given.run or given.dry_run:
-        carry_out(given, figure.wishes(given.overrides))
-        if given.dry_run:
-            return
+    launcher = take_launcher(given)
     folder = results_folder(given)
+    if given.run or given.dry_run:
+        launch(given, launcher, figure.wishes(given.overrides), folder)
+        if given.dry_run or given.detach:
+            return
     print("files:", *draw(figure, given.overrides, folder, folder / "figures"))
+
+
+def status_verb(given: argparse.Namespace) -> None:
+    """fedincent status"""
+    from fedincent.results.status import show
+
+    show(results_folder(given))
 
 
 def report_verb(given: argparse.Namespace) -> None:

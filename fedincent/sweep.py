@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -51,6 +52,21 @@ def one(node: DictConfig, failures: list[str]) -> None:
 
 def check(overrides: Sequence[str]) -> None:
     """Compose each swept value once, so that a typo in the last of a hundred runs is found before the first."""
+    choices = swept_values(overrides)
+    first = [choice[0] for choice in choices]
+    for place, swept in enumerate(choices):
+        for override in swept:
+            compose([*first[:place], override, *first[place + 1 :]])
+
+
+def combinations(overrides: Sequence[str]) -> list[list[str]]:
+    """Every combination of the swept values, as a line of overrides, in Hydra's order."""
+    check(overrides)
+    return [list(line) for line in itertools.product(*swept_values(overrides))]
+
+
+def swept_values(overrides: Sequence[str]) -> list[list[str]]:
+    """What each override takes in turn, one value or all that are swept; Hydra's own settings are left out."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -58,14 +74,10 @@ def check(overrides: Sequence[str]) -> None:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as error:
         raise ConfigError("overrides", " ".join(overrides), str(error).splitlines()[0]) from error
-    task = [o for o in parsed if not o.get_key_element().startswith("hydra")]
-    choices = [
+    return [
         [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
         if o.is_sweep_override()
         else [str(o.input_line)]
-        for o in task
+        for o in parsed
+        if not o.get_key_element().startswith("hydra")
     ]
-    first = [choice[0] for choice in choices]
-    for place, swept in enumerate(choices):
-        for override in swept:
-            compose([*first[:place], override, *first[place + 1 :]])

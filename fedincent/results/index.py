@@ -23,11 +23,16 @@ class Index:
         self.runs: dict[str, Result] = {}
         self.damaged: list[Path] = []
         for path in sorted((results_dir / "runs").glob("*/summary.json"), key=lambda p: p.stat().st_mtime):
-            try:
-                summary = json.loads(path.read_text(encoding="utf-8"))
-                self.runs[key_of(summary["identity"], summary["choices"]["dataset"])] = Result(path.parent, summary)
-            except (ValueError, KeyError, OSError):
-                self.damaged.append(path)
+            self.add(path.parent)
+
+    def add(self, folder: Path) -> None:
+        """Know one more finished run."""
+        path = folder / "summary.json"
+        try:
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            self.runs[key_of(summary["identity"], summary["choices"]["dataset"])] = Result(folder, summary)
+        except (ValueError, KeyError, OSError):
+            self.damaged.append(path)
 
     def find(self, config: Config, alone: bool = False) -> Result | None:
         """The run that a configuration describes (or its standalone baseline), the newest if there are several."""

@@ -1,33 +1,35 @@
-"""Carrying out the runs that a table or figure still needs: as many at once as there are cores, each on one core.
+"""The runs that a table, figure or sweep still needs, and seeing to it that a launcher carries them out.
 
-Runs that share a standalone baseline wait for it instead of computing it twice. Every run is a process of its own with a
-log of its own; one that fails does not stop the others. The store is the only meeting point: a plan that was killed goes on.
+Runs that share a standalone baseline wait for it instead of computing it twice. One that fails does not stop the others;
+one whose worker died is started again. The store is the only meeting point: a plan that was killed goes on.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
 import shlex
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fedincent.config import Config
-from fedincent.errors import FedincentError
+from fedincent.errors import ConfigError, FedincentError
+from fedincent.launchers.base import DONE, FAILED, LOST, QUEUED, RUNNING, Launcher, Order, State
 from fedincent.results.index import Index, key_of
 
 
 @dataclass
 class Job:
-    """One run still to be done: its command line, and the job that must be done before it."""
+    """One run still to be done: its command line, the key of its baseline, and whether that is among the jobs."""
 
     label: str
     overrides: list[str]
-    needs: str | None = None  # the key of the baseline
+    builds_on: str | None = None
+    needs: str | None = None
 
 
 def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> dict[str, Job]:
@@ -38,15 +40,19 @@ def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> di
         if found and found.has_curve(config.eval_every):
             continue
         dataset = config.choices["dataset"]
-        base = None
-        if config.choices["mechanism"] != "standalone" and index.find(config, alone=True) is None:
+        base = needs = None
+        if config.choices["mechanism"] != "standalone":
             base = key_of(config.identity(alone=True), dataset)
-            plain = [o for o in overrides if not o.startswith(("mechanism", "contribution", "participation", "eval_every"))]
-            alone = last_of_each([*plain, "mechanism=standalone"])
-            jobs.setdefault(base, Job(" ".join(alone), alone))
+            if index.find(config, alone=True) is None:
+                needs = base
+                plain = [
+                    o for o in overrides if not o.startswith(("mechanism", "contribution", "participation", "eval_every"))
+                ]
+                alone = last_of_each([*plain, "mechanism=standalone"])
+                jobs.setdefault(base, Job(" ".join(alone), alone))
         key = key_of(config.identity(alone=False), dataset)
         asked = last_of_each(overrides)
-        jobs.setdefault(key, Job(" ".join(asked), asked, base))
+        jobs.setdefault(key, Job(" ".join(asked), asked, base, needs))
     return jobs
 
 
@@ -56,98 +62,159 @@ def last_of_each(overrides: list[str]) -> list[str]:
     return [override for override in dict.fromkeys(overrides) if last[override.split("=", 1)[0]] == override]
 
 
-class Progress:
-    """What a person sees: a line whenever a run starts, ends or fails, with the state of the whole."""
+def tag_of(key: str) -> str:
+    """A short name of a run, the same every time."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.failed = total, 0, 0
+
+class Plan:
+    """Jobs on their way: waiting, in flight by handle, done, failed; a line is shown whenever one changes."""
+
+    def __init__(self, jobs: dict[str, Job], launcher: Launcher, in_flight: dict[str, str]) -> None:
+        self.launcher, self.total = launcher, len(jobs)
+        self.waiting = dict(jobs)
+        self.flying: dict[str, tuple[str, Job, State]] = {}  # by handle
+        self.done: set[str] = set()
+        self.failures: list[str] = []
+        self.losses = Counter[str]()
         self.begun = time.monotonic()
+        words = [set(job.overrides) for job in jobs.values()]
+        self.shared = set.intersection(*words) if len(words) > 1 else set()
+        if self.shared:
+            all_with = " ".join(word for word in next(iter(jobs.values())).overrides if word in self.shared)
+            print(f"{len(jobs)} runs, all with {all_with}", file=sys.stderr)
+        for key in jobs:
+            if tag_of(key) in in_flight:
+                self.flying[in_flight[tag_of(key)]] = (key, self.waiting.pop(key), State(QUEUED))
+        if self.flying:
+            self.say("found", f"{len(self.flying)} that were launched before and go on")
 
-    def say(self, event: str, label: str, running: int) -> None:
-        """One line: what happened, and done, running, failed, time to go."""
+    @property
+    def unfinished(self) -> bool:
+        """Whether anything waits or is in flight."""
+        return bool(self.waiting or self.flying)
+
+    def name(self, job: Job) -> str:
+        """A run by what sets it apart from the others."""
+        return " ".join(word for word in job.overrides if word not in self.shared) or job.label
+
+    def say(self, event: str, words: str) -> None:
+        """One line: what happened, and how the whole stands."""
+        phases = Counter(state.phase for _, _, state in self.flying.values())
+        ended = len(self.done) + len(self.failures)
         spent = time.monotonic() - self.begun
-        ended = self.done + self.failed
         left = f", {spent / ended * (self.total - ended) / 60:.0f} min to go" if ended else ""
-        state = f"[{self.done}/{self.total} done, {running} running, {self.failed} failed{left}]"
-        print(f"{state} {event} {label}", file=sys.stderr, flush=True)
+        counts = (
+            f"{len(self.done)}/{self.total} done, {phases[RUNNING]} running, {phases[QUEUED] + len(self.waiting)} queued"
+        )
+        print(f"[{counts}, {len(self.failures)} failed{left}] {event} {words}", file=sys.stderr, flush=True)
 
-
-def carry_out(jobs: dict[str, Job], results_dir: Path, at_once: int) -> list[str]:
-    """Do all jobs; what is said at the end of those that failed. Ctrl-C ends the running ones too."""
-    waiting, ended, failures = dict(jobs), set[str](), []
-    progress = Progress(len(jobs))
-    logs = results_dir / "logs"
-    with running_processes() as running:
-        while waiting or running:
-            ready = [key for key, job in waiting.items() if job.needs not in waiting and job.needs not in running]
-            for key in ready[: max(0, at_once - len(running))]:
-                job = waiting.pop(key)
-                if job.needs is not None and job.needs not in ended:
-                    progress.failed += 1
-                    failures.append(f"{job.label}: its standalone baseline failed")
+    def submit(self) -> None:
+        """Order whatever can begin: its baseline is there, or on its way where the engine can wait for it."""
+        handles = {key: handle for handle, (key, _, _) in self.flying.items()}
+        chosen: list[tuple[str, Job, str | None]] = []
+        room = self.launcher.room(len(self.flying))
+        for key, job in list(self.waiting.items()):
+            base = job.needs
+            if base is not None and base not in self.done:
+                if base not in self.waiting and base not in handles:
+                    del self.waiting[key]
+                    self.fail(job, "its standalone baseline failed")
                     continue
-                running[key] = (start(job, results_dir, logs), job)
-                progress.say("start", job.label, len(running))
-            for key in [key for key, (process, _) in running.items() if process.poll() is not None]:
-                process, job = running.pop(key)
-                if process.returncode == 0:
-                    ended.add(key)
-                    progress.done += 1
-                    progress.say("done ", job.label, len(running))
-                else:
-                    progress.failed += 1
-                    log = log_of(job, logs)
-                    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no output"]
-                    failures.append(f"{job.label}: {lines[-1]} (log: {log})")
-                    progress.say("FAILED", failures[-1], len(running))
-            time.sleep(0.05)
-    return failures
+                if base not in handles or not self.launcher.chains:
+                    continue
+            if len(chosen) < room:
+                chosen.append((key, job, handles.get(base) if base else None))
+        if not chosen:
+            return
+        orders = [Order(tag_of(k), j.label, tuple(j.overrides), j.builds_on, after) for k, j, after in chosen]
+        for (key, job, _), handle in zip(chosen, self.launcher.submit(orders), strict=True):
+            del self.waiting[key]
+            self.flying[handle] = (key, job, State(QUEUED))
+
+    def look(self) -> None:
+        """See how the runs in flight stand."""
+        for handle, state in self.launcher.states(list(self.flying)).items():
+            key, job, before = self.flying[handle]
+            if state.phase in (QUEUED, RUNNING):
+                self.flying[handle] = (key, job, state)
+                if state.phase == RUNNING and before.phase != RUNNING:
+                    self.say("start ", f"{self.name(job)} ({state.where})" if state.where else self.name(job))
+                continue
+            del self.flying[handle]
+            if state.phase == DONE:
+                self.done.add(key)
+                self.say("done  ", self.name(job))
+            elif state.phase == FAILED:
+                self.fail(job, state.message)
+            elif state.phase == LOST:
+                self.lose(key, job, state.message)
+
+    def fail(self, job: Job, why: str) -> None:
+        """A run that is given up."""
+        self.failures.append(f"{job.label}: {why}")
+        self.say("FAILED", f"{self.name(job)}: {why}")
+
+    def lose(self, key: str, job: Job, why: str) -> None:
+        """A run whose worker is gone: once more, unless that happened too often. One that only waited has lost nothing."""
+        if job.needs is None or job.needs in self.done:
+            self.losses[key] += 1
+        if self.losses[key] > self.launcher.retries:
+            self.fail(job, f"its worker died {self.losses[key]} times; the last time: {why}")
+        else:
+            self.waiting[key] = job
+            self.say("again ", f"{self.name(job)}: its worker died: {why}")
 
 
-@contextlib.contextmanager
-def running_processes() -> Iterator[dict[str, tuple[subprocess.Popen, Job]]]:
-    """The processes under way; whatever ends the block ends them."""
-    running: dict[str, tuple[subprocess.Popen, Job]] = {}
+def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_once: int | None, detach: bool) -> list[str]:
+    """Have all jobs carried out; what is said at the end of those that failed. Ctrl-C ends the running ones too."""
+    in_flight = launcher.open(results_dir, at_once)
+    plan = Plan(jobs, launcher, in_flight)
     try:
-        yield running
+        while plan.unfinished:
+            while plan.waiting and launcher.room(len(plan.flying)) > 0:
+                before = len(plan.waiting)
+                plan.submit()
+                if len(plan.waiting) == before:
+                    break
+            if detach:
+                plan.say("detached:", "the jobs go on; `fedincent status` looks at them, the same command renders the table")
+                return plan.failures
+            time.sleep(launcher.pause)
+            plan.look()
+    except BaseException:
+        launcher.cancel(list(plan.flying))
+        raise
     finally:
-        for process, _ in running.values():
-            process.terminate()
-        for process, _ in running.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=10)
+        launcher.close()
+    return plan.failures
 
 
-def log_of(job: Job, logs: Path) -> Path:
-    """Where a job's output goes."""
-    return logs / ("".join(c if c.isalnum() or c in "=._-" else "-" for c in job.label)[:180] + ".log")
-
-
-def start(job: Job, results_dir: Path, logs: Path) -> subprocess.Popen:
-    """Start a run on one core."""
-    logs.mkdir(parents=True, exist_ok=True)
-    fixed = ["executor=serial", "keep_checkpoint=false", f"results_dir={results_dir}"]
-    command = [sys.executable, "-m", "fedincent", "run", *job.overrides, *fixed]
-    with log_of(job, logs).open("w", encoding="utf-8") as log:
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-
-
-def run_missing(wishes: list[tuple[list[str], Config]], results_dir: Path, at_once: int, dry_run: bool) -> None:
+def run_missing(
+    wishes: list[tuple[list[str], Config]],
+    results_dir: Path,
+    launcher: Launcher,
+    at_once: int | None,
+    dry_run: bool,
+    detach: bool,
+) -> None:
     """Do what is missing, or only list it; an error at the end if anything failed."""
+    if detach and not launcher.chains:
+        raise ConfigError("--detach", type(launcher).__name__.lower(), "only launcher=slurm goes on without us")
     jobs = missing_jobs(wishes, Index(results_dir))
     if dry_run:
         folder = os.environ.get("FEDINCENT_PLUGINS")
         plugins = f"--plugins {shlex.quote(folder)} " if folder else ""
         for job in jobs.values():
             print(f"fedincent run {plugins}{job.label}")
-        alone = len(jobs) - sum(job.needs is not None for job in jobs.values())
+        alone = len({job.needs for job in jobs.values()} - {None})
         words = f", the standalone runs they build on among them ({alone})" if alone and alone < len(jobs) else ""
         print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)
         return
     if not jobs:
         print(f"all {len(wishes)} runs are there", file=sys.stderr)
         return
-    failures = carry_out(jobs, results_dir, at_once)
+    failures = carry_out(jobs, launcher, results_dir, at_once, detach)
     if failures:
         raise FedincentError(
             f"{len(failures)} of {len(jobs)} runs failed; the same command tries those again:\n  " + "\n  ".join(failures)

@@ -24,12 +24,14 @@ from filelock import FileLock, Timeout
 from torch import Tensor
 
 from fedincent.errors import FedincentError
-from fedincent.results.files import load_tensors, read_frame, save_tensors, write_json, write_text
+from fedincent.results.files import load_tensors, read_frame, replacing, save_tensors, write_json, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 log = logging.getLogger("fedincent")
+Files = dict[str, bytes]  # a finished run's files by name
+RESULT_FILES = ("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "trace.csv", "unseen.csv", "summary.json")
 
 
 @dataclass(frozen=True)
@@ -164,3 +166,19 @@ class RunFolder:
         if not keep_checkpoint:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
         return Result(self.path, {**summary, "identity": self.identity})
+
+
+def result_files(folder: Path) -> Files:
+    """A finished run's files, to be sent elsewhere; not its checkpoint."""
+    return {name: (folder / name).read_bytes() for name in RESULT_FILES if (folder / name).is_file()}
+
+
+def receive(results_dir: Path, name: str, files: Files) -> None:
+    """Put a finished run that was carried out elsewhere into a store, summary.json last."""
+    folder = results_dir / "runs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "run.lock"):
+        for file in RESULT_FILES:
+            if file in files:
+                with replacing(folder / file) as scratch:
+                    scratch.write_bytes(files[file])

@@ -122,7 +122,7 @@ def test_run_render_and_resume(own_table: str, own_results: Path, capsys: pytest
     assert capsys.readouterr().out.count("missing") == 8
     main(["table", "small", "--plugins", own_table, "--run", "--seeds", "1"])
     first = capsys.readouterr()
-    assert "[6/6 done, 0 running, 0 failed" in first.err and "±–" in first.out
+    assert "[6/6 done, 0 running, 0 queued, 0 failed" in first.err and "±–" in first.out
     stamps = {p: p.stat().st_mtime_ns for p in own_results.glob("runs/*/summary.json")}
     main(["table", "small", "--plugins", own_table, "--run"])
     second = capsys.readouterr()

@@ -1,0 +1,143 @@
+"""What a launcher is: it takes orders for runs, and tells how they stand. The store is where results meet.
+
+The plan (results/plan.py) decides what is run and what again; a launcher only knows how to start runs on its engine, how
+to look at them and how to end them. A run that ends by itself, well or not, is never repeated; one whose worker is gone
+("lost") is, and goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TextIO
+
+import yaml
+
+from fedincent.errors import ConfigError
+from fedincent.groups import read_group
+from fedincent.schema import Component, build, option
+
+QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One run to be carried out."""
+
+    tag: str  # short, the same whenever the same run is ordered
+    label: str  # for people, and for the log's name
+    overrides: tuple[str, ...]
+    builds_on: str | None = None  # the key of its standalone baseline in the store
+    after: str | None = None  # the handle of a run in flight that must end well first; only where the engine `chains`
+
+
+@dataclass(frozen=True)
+class State:
+    """How a run stands."""
+
+    phase: str
+    where: str = ""
+    message: str = ""  # of a failed or lost one: why, and where its log is
+
+
+@dataclass(kw_only=True)
+class Launcher(Component):
+    """Base of all launchers."""
+
+    chains: ClassVar[bool] = False  # whether the engine itself can hold a run back until another has ended
+    pause: ClassVar[float] = 0.05  # seconds between two looks
+
+    retries: int = option("how often a run is started again whose worker or node died", low=0)
+
+    def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
+        """Get ready to carry out runs, so many at once (none: as the engine likes); the handles of those still in flight
+        from an earlier time, by tag."""
+        raise NotImplementedError
+
+    def room(self, in_flight: int) -> int:
+        """How many more runs may be ordered now."""
+        raise NotImplementedError
+
+    def submit(self, orders: Sequence[Order]) -> list[str]:
+        """Order runs; a handle of each."""
+        raise NotImplementedError
+
+    def states(self, handles: Sequence[str]) -> dict[str, State]:
+        """How the runs stand; one that has ended is not asked about again."""
+        raise NotImplementedError
+
+    def cancel(self, handles: Sequence[str]) -> None:
+        """End runs that are in flight."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of the engine."""
+
+
+def arguments_of(order: Order, results_dir: Path, gpus: float) -> list[str]:
+    """The words after `fedincent` that carry out a run: on one core, or on the GPU that the engine has given it."""
+    executor = [] if gpus else ["executor=serial"]
+    return ["run", *order.overrides, *executor, "keep_checkpoint=false", f"results_dir={results_dir}"]
+
+
+class Tee(io.StringIO):
+    """Keeps what is written, and passes it on."""
+
+    def __init__(self, onto: TextIO) -> None:
+        super().__init__()
+        self.onto = onto
+
+    def write(self, text: str) -> int:
+        self.onto.write(text)
+        self.onto.flush()
+        return super().write(text)
+
+
+def run_here(arguments: list[str]) -> tuple[str | None, str]:
+    """In a worker: one run in this process. Gives what went wrong (the last line said, or none), and its whole output."""
+    from fedincent.cli import main
+
+    heard = Tee(sys.stdout)
+    error = None
+    with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            error = f"exit code {ended.code}" if ended.code else None
+        except Exception:
+            traceback.print_exc()
+            error = "an error of the program"
+    lines = heard.getvalue().strip().splitlines()
+    return error and (lines or [error])[-1], heard.getvalue()
+
+
+def log_of(order: Order, results_dir: Path) -> Path:
+    """Where a run's output goes."""
+    name = "".join(c if c.isalnum() or c in "=._-" else "-" for c in order.label)[:180]
+    return results_dir / "logs" / f"{name}.log"
+
+
+def load_launcher(overrides: Sequence[str]) -> tuple[Launcher, list[str]]:
+    """The launcher that `launcher=NAME launcher.FIELD=VALUE` among some overrides describe, and the other overrides."""
+    own = [o for o in overrides if o.split("=", 1)[0].split(".")[0] == "launcher"]
+    rest = [o for o in overrides if o not in own]
+    name, fields = "local", {}
+    for override in own:
+        key, sign, text = override.partition("=")
+        if not sign:
+            raise ConfigError("launcher", override, "must be launcher=NAME or launcher.FIELD=VALUE")
+        if key == "launcher":
+            name = text
+        else:
+            try:
+                fields[key.removeprefix("launcher.")] = yaml.safe_load(text)
+            except yaml.YAMLError as error:
+                raise ConfigError(
+                    key, text, "cannot be read; a list is [A, B], a text with special signs is quoted"
+                ) from error
+    return build({**read_group("launcher", name), **fields}, "launcher", Launcher), rest

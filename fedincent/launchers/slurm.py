@@ -1,0 +1,211 @@
+"""Runs as SLURM array jobs, through submitit. The results folder must be on a file system that all nodes share.
+
+A ledger beside the results (launch/slurm.json) remembers which run is which job, so that a plan that was detached, or
+killed, finds its jobs again. A job that ends by itself, well or not, leaves a note; one that is gone from the queue and
+left none was cancelled, or its node died.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from filelock import FileLock, Timeout
+
+from fedincent.errors import ConfigError, FedincentError
+from fedincent.launchers.base import DONE, FAILED, LOST, QUEUED, RUNNING, Launcher, Order, State, arguments_of, run_here
+from fedincent.results.files import write_json
+from fedincent.schema import option
+
+log = logging.getLogger("fedincent")
+WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
+AT_WORK = ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")
+GRACE = 15.0  # seconds in which a shared file system may still hide the note of a job that has left the queue
+PATIENCE = 20  # times in a row that squeue may fail: a controller that restarts is not the end
+
+
+@dataclass(kw_only=True)
+class Slurm(Launcher):
+    """Array jobs of one SLURM cluster, each run a job of its own."""
+
+    chains: ClassVar[bool] = True
+
+    partition: str | None = option("SLURM partition; null: the cluster's default")
+    account: str | None = option("account to charge; null: one's default")
+    minutes: int = option("time limit of a run; it goes on in a new job from its checkpoint when the limit is met", low=1)
+    memory_gb: float = option("memory of a run", above=0)
+    cpus: int = option("cores of a run; without a GPU a run uses one", low=1)
+    gpus: int = option("GPUs of a run", low=0)
+    preamble: tuple[str, ...] = option("shell lines before each run, such as [module load cuda]")
+    extra: Mapping[str, Any] = option("further sbatch options, such as {qos: long, constraint: a100}")
+    poll_seconds: float = option("seconds between two looks at the queue", above=0)
+
+    def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
+        try:
+            import submitit
+        except ImportError as error:
+            raise ConfigError("launcher", "slurm", "needs submitit: pip install 'fedincent[slurm]'") from error
+        self.results_dir = results_dir.resolve()
+        self.folder = self.results_dir / "launch"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = FileLock(self.folder / "slurm.lock")
+        try:
+            self.lock.acquire(timeout=0)
+        except Timeout as error:
+            raise FedincentError(
+                f"another fedincent is launching SLURM jobs from {self.results_dir}: wait for it"
+            ) from error
+        try:
+            self.executor = submitit.SlurmExecutor(self.folder / "slurm" / "%j")
+        except RuntimeError as error:
+            raise ConfigError("launcher", "slurm", "there is no SLURM here (no srun on the PATH)") from error
+        self.at_once, self.pause_until, self.failures = at_once, 0.0, 0
+        self.ledger = read_ledger(self.results_dir)
+        self.gone: dict[str, float] = {}
+        alive = queue()
+        return {tag: entry["job"] for tag, entry in self.ledger.items() if entry["job"] in alive}
+
+    @property
+    def pause(self) -> float:  # type: ignore[override]
+        """Seconds between two looks."""
+        return self.poll_seconds
+
+    def room(self, in_flight: int) -> int:
+        return 1_000_000  # the queue is SLURM's
+
+    def submit(self, orders: Sequence[Order]) -> list[str]:
+        """One array for all that wait for the same run."""
+        from submitit.core.utils import FailedJobError
+
+        handles: dict[str, str] = {}
+        for after in dict.fromkeys(order.after for order in orders):
+            together = [order for order in orders if order.after == after]
+            self.executor.update_parameters(**self.parameters(after))
+            for order in together:
+                self.note(order.tag).unlink(missing_ok=True)
+            try:
+                with self.executor.batch():
+                    jobs = [self.executor.submit(self.task(order)) for order in together]
+            except FailedJobError as error:
+                self.cancel(list(handles.values()))
+                raise FedincentError(f"sbatch refused a job: {str(error).strip()}") from error
+            for order, job in zip(together, jobs, strict=True):
+                handles[order.tag] = job.job_id
+                self.ledger[order.tag] = {"job": job.job_id, "label": order.label, "log": str(job.paths.stdout)}
+            write_json(self.folder / "slurm.json", self.ledger)
+        return [handles[order.tag] for order in orders]
+
+    def task(self, order: Order) -> Task:
+        """What the job of a run does."""
+        return Task(arguments_of(order, self.results_dir, self.gpus), str(self.note(order.tag)))
+
+    def parameters(self, after: str | None) -> dict[str, Any]:
+        """What submitit is told of a job."""
+        extra = {"kill-on-invalid-dep": "yes", **self.extra}
+        given: dict[str, Any] = {
+            "job_name": "fedincent",
+            "time": self.minutes,
+            "mem": f"{round(self.memory_gb * 1024)}M",
+            "cpus_per_task": self.cpus,
+            "gpus_per_node": self.gpus or None,
+            "partition": self.partition,
+            "account": self.account,
+            "setup": list(self.preamble),
+            "dependency": f"afterok:{after}" if after else None,
+            "stderr_to_stdout": True,
+            "additional_parameters": extra,
+        }
+        if self.at_once:
+            given["array_parallelism"] = self.at_once
+        return given
+
+    def note(self, tag: str) -> Path:
+        """Where a run's job says how it ended."""
+        return self.folder / "ended" / f"{tag}.json"
+
+    def states(self, handles: Sequence[str]) -> dict[str, State]:
+        try:
+            waiting = queue()
+            self.failures = 0
+        except FedincentError as error:
+            self.failures += 1
+            if self.failures > PATIENCE:
+                raise
+            log.warning("%s; looking again", error)
+            return {}
+        tags = {entry["job"]: tag for tag, entry in self.ledger.items()}
+        return {handle: waiting.get(handle) or self.ended(handle, tags[handle]) for handle in handles}
+
+    def ended(self, handle: str, tag: str) -> State:
+        """How a job that has left the queue ended, by the note it left."""
+        where = f"(job {handle}, log: {self.ledger[tag]['log']})"
+        try:
+            note = json.loads(self.note(tag).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            if time.monotonic() - self.gone.setdefault(handle, time.monotonic()) < GRACE:
+                return State(RUNNING, "leaving the queue")
+            return State(LOST, message=f"cancelled, or its node died {where}")
+        return State(DONE) if note["error"] is None else State(FAILED, message=f"{note['error']} {where}")
+
+    def cancel(self, handles: Sequence[str]) -> None:
+        if handles:
+            subprocess.run(["scancel", *handles], check=False, capture_output=True)
+
+    def close(self) -> None:
+        self.lock.release()
+
+
+class Task:
+    """What a job does: one run, and a note of how it ended. Pickled by submitit, carried out on the node."""
+
+    def __init__(self, arguments: list[str], note: str) -> None:
+        self.arguments, self.note = arguments, note
+
+    def __call__(self) -> None:
+        error, _ = run_here(self.arguments)
+        write_json(Path(self.note), {"error": error, "host": socket.gethostname(), "process": os.getpid()})
+        if error is not None:
+            raise SystemExit(1)  # so that SLURM, and what waits for this job, knows too
+
+    def checkpoint(self) -> Any:
+        """Called by submitit before the time limit and at preemption: the same again, which goes on where it was."""
+        import submitit
+
+        return submitit.helpers.DelayedSubmission(Task(self.arguments, self.note))
+
+
+def read_ledger(results_dir: Path) -> dict[str, dict[str, str]]:
+    """Which run is which job: by tag, the job's id, the run's label and log."""
+    try:
+        ledger: dict[str, dict[str, str]] = json.loads((results_dir / "launch" / "slurm.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return ledger
+
+
+def queue() -> dict[str, State]:
+    """One's own jobs that wait or run, by id."""
+    try:
+        asked = subprocess.run(
+            ["squeue", "--me", "--array", "--noheader", "--format=%i|%T|%N|%r"], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise ConfigError("launcher", "slurm", "there is no SLURM here (no squeue on the PATH)") from error
+    if asked.returncode:
+        raise FedincentError(f"squeue failed: {asked.stderr.strip() or asked.returncode}")
+    found = {}
+    for line in asked.stdout.splitlines():
+        job, state, nodes, reason = line.strip().split("|", 3)
+        if state in AT_WORK:
+            found[job] = State(RUNNING, nodes)
+        elif state in WAITING:
+            found[job] = State(QUEUED, message=reason)
+    return found
