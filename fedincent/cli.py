@@ -189,7 +189,7 @@ def make_parser() -> argparse.ArgumentParser:
         "fedincent list datasets",
         "One line on each choice of a group.",
     )
-    listing.add_argument("group", choices=GROUPS, help="which group")
+    listing.add_argument("group", choices=GROUPS, metavar="GROUP", help=f"one of {', '.join(GROUPS)}")
     add_plugins(listing)
     return parser
 

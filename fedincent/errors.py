@@ -21,6 +21,10 @@ class ConfigError(FedincentError):
         self.field, self.value, self.allowed = field, value, allowed
         super().__init__(f"{field}={value}: {allowed}")
 
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[str, object, str]]:
+        """How it comes back from another process."""
+        return ConfigError, (self.field, self.value, self.allowed)
+
 
 class DataError(FedincentError):
     """A data set that is not there, or a file that is damaged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Sequence
 
@@ -18,20 +19,15 @@ def sweep(overrides: Sequence[str]) -> None:
     import hydra
 
     check(overrides)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # or Hydra prints a stack trace of what we say in one line
     sys.argv = ["fedincent", "--multirun", *overrides, *plugin_overrides()]
-    failures: list[str] = []
-    job = hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(
-        lambda node: one(node, failures)
-    )
     try:
-        job()
-    except FedincentError as error:  # a launcher with processes of its own brings it back this way
-        failures.append(str(error))
-    if failures:
-        raise FedincentError(f"{len(failures)} run(s) of the sweep failed; the same command tries those again")
+        hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name="config")(one)()
+    except FedincentError as error:  # Hydra raises the first when all have ended
+        raise FedincentError("runs of the sweep failed, as said above; the same command tries those again") from error
 
 
-def one(node: DictConfig, failures: list[str]) -> None:
+def one(node: DictConfig) -> None:
     """One job of the sweep: run it, and print a line on it."""
     from hydra.core.hydra_config import HydraConfig
 
@@ -45,8 +41,7 @@ def one(node: DictConfig, failures: list[str]) -> None:
         result = run(from_values(values, own_choices(chosen.runtime.choices)))  # type: ignore[arg-type]
     except FedincentError as error:
         print(f"FAILED  {label}: {error}", file=sys.stderr, flush=True)
-        failures.append(label)
-        return
+        raise
     print(f"{label:<48} {one_line(result)}", flush=True)
 
 

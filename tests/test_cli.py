@@ -18,7 +18,7 @@ def cli(*arguments: str) -> None:
 
 
 def test_help_on_every_verb_with_two_examples(capsys: pytest.CaptureFixture[str]) -> None:
-    for verb in ([], ["run"], ["table"], ["figure"], ["data"], ["list"]):
+    for verb in ([], ["run"], ["table"], ["figure"], ["status"], ["report"], ["compare"], ["data"], ["list"]):
         with pytest.raises(SystemExit) as ended:
             cli(*verb, "--help")
         assert ended.value.code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,8 @@ def test_plugins_bring_ones_own_mechanism(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("FEDINCENT_PLUGINS", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="no such folder"):
         compose(["mechanism=mine"])
+
+
+def test_an_error_comes_back_from_another_process() -> None:
+    error = pickle.loads(pickle.dumps(ConfigError("seed", -1, "must be ≥ 0")))
+    assert str(error) == "seed=-1: must be ≥ 0" and error.field == "seed"
