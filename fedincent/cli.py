@@ -255,8 +255,9 @@ def run_verb(given: argparse.Namespace) -> None:
         wishes = [(line, compose(line)) for line in combinations(words)]
         folder = Path(wishes[0][1].results_dir)
         launch(given, launcher, wishes, folder)
+        index = Index(folder)
         for line, config in [] if given.detach else wishes:
-            found = Index(folder).find(config)
+            found = index.find(config)
             assert found is not None
             print(f"{' '.join(line):<48} {one_line(found)}")
         return

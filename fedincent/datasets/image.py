@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -239,9 +240,9 @@ class Digits(Dataset):
     size: int = option("height and width after padding with black", low=8)
 
     def find(self, root: Path) -> list[Path]:
-        import sklearn
-
-        return [Path(sklearn.__file__).parent / "datasets" / "data" / "digits.csv.gz"]
+        spec = importlib.util.find_spec("sklearn")  # its import takes a second, and the cache may have all we need
+        assert spec is not None and spec.origin is not None
+        return [Path(spec.origin).parent / "datasets" / "data" / "digits.csv.gz"]
 
     def read(self, paths: list[Path]) -> dict[str, Any]:
         from sklearn.datasets import load_digits

@@ -13,6 +13,8 @@ from pathlib import Path
 from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING, Launcher, Order, State, arguments_of, log_of, run_here
 from fedincent.training.processes import cores
 
+PRELOADED = ["fedincent.cli", "fedincent.runner", "fedincent.describe", "hydra._internal.hydra", "hydra.errors", "pandas"]
+
 
 @dataclass(kw_only=True)
 class Local(Launcher):
@@ -22,7 +24,7 @@ class Local(Launcher):
         self.results_dir, self.at_once = results_dir, at_once or cores()
         self.processes: dict[str, tuple[ForkServerProcess, Order]] = {}
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["fedincent.cli", "fedincent.runner", "fedincent.config", "fedincent.describe"])
+        self.context.set_forkserver_preload(PRELOADED)
         return {}
 
     def room(self, in_flight: int) -> int:
