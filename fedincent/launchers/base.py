@@ -81,8 +81,8 @@ class Launcher(Component):
 
 def arguments_of(order: Order, results_dir: Path, gpus: float) -> list[str]:
     """The words after `fedincent` that carry out a run: on one core, or on the GPU that the engine has given it."""
-    executor = [] if gpus else ["executor=serial"]
-    return ["run", *order.overrides, *executor, "keep_checkpoint=false", f"results_dir={results_dir}"]
+    where = ["device=cuda"] if gpus else ["executor=serial", "device=cpu"]
+    return ["run", *order.overrides, *where, "keep_checkpoint=false", f"results_dir={results_dir}"]
 
 
 class Tee(io.StringIO):

@@ -35,7 +35,8 @@ class Local(Launcher):
         for order in orders:
             log = log_of(order, self.results_dir)
             log.parent.mkdir(parents=True, exist_ok=True)
-            process = self.context.Process(target=carry, args=(arguments_of(order, self.results_dir, 0), str(log)))
+            arguments = arguments_of(order, self.results_dir, 0)
+            process = self.context.Process(target=carry, args=(arguments, str(log), dict(os.environ)))
             process.start()
             handles.append(str(process.pid))
             self.processes[handles[-1]] = (process, order)
@@ -71,8 +72,10 @@ class Local(Launcher):
         self.cancel(list(self.processes))
 
 
-def carry(arguments: list[str], log: str) -> None:
-    """In a process of its own: one run, its output in its log."""
+def carry(arguments: list[str], log: str, environment: dict[str, str]) -> None:
+    """In a process of its own: one run, its output in its log. The server's environment is that of the first run."""
+    os.environ.clear()
+    os.environ.update(environment)
     with open(log, "w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

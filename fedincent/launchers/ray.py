@@ -98,7 +98,9 @@ class Ray(Launcher):
             if order.builds_on and order.builds_on in self.index.runs:
                 stored = self.index.runs[order.builds_on].path
                 baseline = (stored.name, result_files(stored))
-            reference = self.task.remote(order, str(self.results_dir), self.token, self.gpus, baseline, self.board)
+            reference = self.task.remote(
+                order, str(self.results_dir), self.token, os.getcwd(), self.gpus, baseline, self.board
+            )
             self.flying[reference.hex()] = (reference, order)
         return list(self.flying)[-len(orders) :]
 
@@ -171,10 +173,12 @@ class Board:
 
 
 def carry(
-    order: Order, results_dir: str, token: str, gpus: float, baseline: tuple[str, Files] | None, board: Any
+    order: Order, results_dir: str, token: str, folder: str, gpus: float, baseline: tuple[str, Files] | None, board: Any
 ) -> tuple[str | None, str, dict[str, Files]]:
     """In a worker: one run. Gives what went wrong (or none), its output, and its files where the store is not shared."""
     board.note.remote(order.tag, f"{socket.gethostname()}, process {os.getpid()}")
+    if Path(folder).is_dir():
+        os.chdir(folder)  # so that relative paths mean the same as on the command line
     there = Path(results_dir)
     marker = there / "launch" / "store"
     if token and marker.is_file() and marker.read_text(encoding="utf-8") == token:

@@ -17,7 +17,7 @@ import pytest
 from fedincent.cli import main
 from fedincent.errors import ConfigError
 from fedincent.launchers import Launcher, Order, State, load_launcher
-from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING
+from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING, arguments_of
 from fedincent.launchers.local import Local
 from fedincent.results.plan import Job, carry_out, tag_of
 from tests.launchers.conftest import table_command
@@ -142,6 +142,17 @@ def test_an_interruption_ends_what_is_in_flight(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         carry_out(jobs(), launcher, tmp_path, None, False)
     assert len(launcher.cancelled) == 2 and launcher.closed
+
+
+def test_where_a_run_computes() -> None:
+    """On one core, also where there is a GPU that nobody asked for; or on the GPU that the engine gave it."""
+    order = Order("t", "l", ("seed=1",))
+    assert arguments_of(order, Path("r"), 0) == [
+        "run", "seed=1", "executor=serial", "device=cpu", "keep_checkpoint=false", "results_dir=r",
+    ]  # fmt: skip
+    assert "device=cuda" in arguments_of(order, Path("r"), 0.5) and "executor=serial" not in arguments_of(
+        order, Path("r"), 0.5
+    )
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,21 @@ def test_a_job_that_meets_its_time_limit_goes_on(slurm: None, small_table: str, 
     assert "resum" in log or "requeue" in log.lower()
 
 
+def test_a_run_that_fails_by_itself_is_not_tried_again(
+    slurm: None, small_table: str, own_results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(small_table) / "conf" / "table" / "small.yaml"
+    path.write_text(
+        path.read_text().replace("rounds=40", "rounds=2") + "  wild: [mechanism=rank, mechanism.validation=held_out]\n"
+    )
+    line = table_command(small_table, own_results, 1, "--only", "setting=iid", "--only", "mechanism=wild,iafl", *FAST)
+    with pytest.raises(SystemExit) as ended:
+        main(line[3:])
+    printed = capsys.readouterr().err
+    assert ended.value.code == 1 and "1 of 3 runs failed" in printed and "held_out=0" in printed
+    assert "its worker died" not in printed and len(set(jobs_of(own_results).values())) == 3
+
+
 def test_a_refused_job_says_why(slurm: None, small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(table_command(small_table, Path("results"), 1, *FAST, "launcher.partition=nowhere")[3:])
