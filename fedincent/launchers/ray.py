@@ -37,7 +37,13 @@ from fedincent.results.store import Files, receive, result_files
 from fedincent.schema import option
 from fedincent.training.processes import cores
 
-HANDED_ON = ("FEDINCENT_DATA", "FEDINCENT_PLUGINS", "WANDB_API_KEY", "WANDB_MODE")  # of our environment, to the workers
+HANDED_ON = (
+    "FEDINCENT_DATA",
+    "FEDINCENT_CACHE",
+    "FEDINCENT_PLUGINS",
+    "WANDB_API_KEY",
+    "WANDB_MODE",
+)  # of our environment, to the workers
 
 
 @dataclass(kw_only=True)
@@ -63,7 +69,7 @@ class Ray(Launcher):
         except ImportError as error:
             raise ConfigError("launcher", "ray", "needs Ray: pip install 'fedincent[ray]'") from error
         self.ray, self.results_dir, self.at_once = ray, results_dir.resolve(), at_once
-        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray announces a change to come
         own = {"num_cpus": at_once or cores(), "include_dashboard": False} if self.address == "local" else {}
         try:
             ray.init(
@@ -93,6 +99,8 @@ class Ray(Launcher):
         return (self.at_once or 1_000_000) - in_flight
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
+        if any(order.builds_on and order.builds_on not in self.index.runs for order in orders):
+            self.index = Index(self.results_dir)  # workers that see it have written there
         for order in orders:
             baseline: tuple[str, Files] | None = None
             if order.builds_on and order.builds_on in self.index.runs:
