@@ -5,7 +5,7 @@ What is in FOLDER already is not measured again: some fifteen minutes in all, on
 
 Every mechanism runs three rounds on one core (IID, 50 clients); a run of the table is reckoned as T such rounds and one
 judgement, its standalone baseline, shared by five mechanisms, as T epochs. SVHN and CIFAR-100 are not measured: their
-images and CNN are CIFAR-10's, so they are reckoned from it by the number of training and test images.
+images and CNN are CIFAR-10's, so they are reckoned from it by the number of training images.
 """
 
 from __future__ import annotations
