@@ -38,7 +38,7 @@ GROUPS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `fedincent`; errors a user can mend are shown as their message alone."""
     given = parse(arguments)
-    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    set_up_logging()
     if getattr(given, "plugins", None):
         os.environ["FEDINCENT_PLUGINS"] = str(Path(given.plugins).expanduser().resolve())
     try:
@@ -49,6 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print("\nfedincent: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         sys.exit(130)
+
+
+def set_up_logging(anew: bool = False) -> None:
+    """Warnings go to standard error; `anew`: to what that is now, whatever was set up before."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING, force=anew)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -253,16 +258,17 @@ def run_verb(given: argparse.Namespace) -> None:
 
         launcher, words = load_launcher(given.overrides)
         wishes = [(line, compose(line)) for line in combinations(words)]
-        folder = Path(wishes[0][1].results_dir)
+        folder = Path(wishes[0][1].results_dir).expanduser()
         launch(given, launcher, wishes, folder)
         index = Index(folder)
         for line, config in [] if given.detach else wishes:
             found = index.find(config)
-            assert found is not None
-            print(f"{' '.join(line):<48} {one_line(found)}")
+            print(f"{' '.join(line):<48} {one_line(found) if found else 'not there'}")
         return
-    if launched or given.jobs or given.detach:
-        raise ConfigError("launcher", " ".join(given.overrides), "goes with a sweep (run -m …), table --run or figure --run")
+    if launched:
+        raise ConfigError("launcher", "(given)", "goes with a sweep (run -m …), table --run or figure --run")
+    if given.jobs or given.detach:
+        raise ConfigError("--jobs, --detach", "(given)", "goes with a sweep through launcher=local|ray|slurm (run -m …)")
     if given.multirun:
         from fedincent.sweep import sweep
 
@@ -327,6 +333,8 @@ def table_verb(given: argparse.Namespace) -> None:
     if given.run or given.dry_run:
         try:
             launch(given, launcher, table.wishes(given.seeds, only), folder)
+        except ConfigError:
+            raise
         except FedincentError as error:  # what could be run is rendered all the same
             failure = error
         if given.dry_run or given.detach:

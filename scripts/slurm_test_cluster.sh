@@ -23,7 +23,9 @@ stop() { # the daemon whose process number is in a file
 }
 
 down() {
-    [ -f "$folder/slurm.conf" ] && SLURM_CONF="$folder/slurm.conf" scancel --me 2>/dev/null || true
+    if [ -f "$folder/slurm.conf" ] && SLURM_CONF="$folder/slurm.conf" scancel --me 2>/dev/null; then
+        sleep 1
+    fi
     stop "$folder/slurmd.pid"
     stop "$folder/slurmctld.pid"
     stop "$folder/munged.pid"
@@ -65,18 +67,19 @@ NodeName=$host NodeAddr=127.0.0.1 CPUs=${SLURM_TEST_CPUS:-2} RealMemory=$memory 
 PartitionName=test Nodes=$host Default=YES MaxTime=INFINITE State=UP
 CONF
     export SLURM_CONF="$folder/slurm.conf"
+    trap 'down' EXIT # unless all is well
     munged --force --key-file="$folder/munge.key" --socket="$folder/munge.socket" --pid-file="$folder/munged.pid" \
         --log-file="$folder/munged.log" --seed-file="$folder/munged.seed"
     slurmctld -f "$SLURM_CONF"
     slurmd -f "$SLURM_CONF" -N "$host"
     for _ in $(seq 60); do
         if sinfo --noheader --format=%T 2>/dev/null | grep -q idle; then
+            trap - EXIT
             exit 0
         fi
         sleep 0.5
     done
     echo "the node did not come up; see $folder/slurmctld.log and $folder/slurmd.log" >&2
-    down
     exit 1
 }
 

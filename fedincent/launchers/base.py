@@ -80,9 +80,15 @@ class Launcher(Component):
 
 
 def arguments_of(order: Order, results_dir: Path, gpus: float) -> list[str]:
-    """The words after `fedincent` that carry out a run: on one core, or on the GPU that the engine has given it."""
+    """The words after `fedincent` that carry out a run: on one core, or on the GPU that the engine has given it.
+
+    Where the order itself says where to compute, or what to keep, that holds.
+    """
+    given = {word.split("=", 1)[0].split(".")[0] for word in order.overrides}
     where = ["device=cuda"] if gpus else ["executor=serial", "device=cpu"]
-    return ["run", *order.overrides, *where, "keep_checkpoint=false", f"results_dir={results_dir}"]
+    words = [] if given & {"executor", "device"} else where
+    words += [] if "keep_checkpoint" in given else ["keep_checkpoint=false"]
+    return ["run", *order.overrides, *words, f"results_dir={results_dir}"]
 
 
 class Tee(io.StringIO):
@@ -99,21 +105,29 @@ class Tee(io.StringIO):
 
 
 def run_here(arguments: list[str]) -> tuple[str | None, str]:
-    """In a worker: one run in this process. Gives what went wrong (the last line said, or none), and its whole output."""
-    from fedincent.cli import main
+    """In a worker: one run in this process. Gives what went wrong (or none), and its whole output."""
+    from fedincent.cli import main, set_up_logging
 
     heard = Tee(sys.stdout)
-    error = None
+    failed = False
     with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+        set_up_logging(anew=True)  # onto this run's output, where a worker has had others before
         try:
             main(arguments)
         except SystemExit as ended:
-            error = f"exit code {ended.code}" if ended.code else None
+            failed = bool(ended.code)
         except Exception:
             traceback.print_exc()
-            error = "an error of the program"
-    lines = heard.getvalue().strip().splitlines()
-    return error and (lines or [error])[-1], heard.getvalue()
+            failed = True
+    output = heard.getvalue()
+    return last_words(output) if failed else None, output
+
+
+def last_words(output: str) -> str:
+    """What a run that failed said of it: its last message, which may have several lines, else its last line."""
+    lines = output.strip().splitlines() or ["no output"]
+    messages = [place for place, line in enumerate(lines) if line.startswith("fedincent: ")]
+    return " ".join(lines[messages[-1] :]).removeprefix("fedincent: ") if messages else lines[-1]
 
 
 def log_of(order: Order, results_dir: Path) -> Path:

@@ -10,10 +10,24 @@ from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING, Launcher, Order, State, arguments_of, log_of, run_here
+from fedincent.launchers.base import (
+    DONE,
+    FAILED,
+    LOST,
+    RUNNING,
+    Launcher,
+    Order,
+    State,
+    arguments_of,
+    last_words,
+    log_of,
+    run_here,
+)
 from fedincent.training.processes import cores
 
 PRELOADED = ["fedincent.cli", "fedincent.runner", "fedincent.describe", "hydra._internal.hydra", "hydra.errors", "pandas"]
+
+SERVER_GONE = 255  # what multiprocessing says of a process whose fork server died
 
 
 @dataclass(kw_only=True)
@@ -56,8 +70,9 @@ class Local(Launcher):
         log = log_of(order, self.results_dir)
         if process.exitcode < 0:
             return State(LOST, message=f"ended by signal {-process.exitcode} (log: {log})")
-        lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no output"]
-        return State(FAILED, message=f"{lines[-1]} (log: {log})")
+        if process.exitcode == SERVER_GONE or not log.is_file():
+            return State(LOST, message="its process could not be watched")
+        return State(FAILED, message=f"{last_words(log.read_text(encoding='utf-8', errors='replace'))} (log: {log})")
 
     def cancel(self, handles: Sequence[str]) -> None:
         ending = [self.processes.pop(handle)[0] for handle in handles if handle in self.processes]

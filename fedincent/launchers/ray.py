@@ -8,6 +8,8 @@ on, and the finished run's files come back through Ray.
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import os
 import secrets
 import socket
@@ -37,6 +39,7 @@ from fedincent.results.store import Files, receive, result_files
 from fedincent.schema import option
 from fedincent.training.processes import cores
 
+log = logging.getLogger("fedincent")
 HANDED_ON = (
     "FEDINCENT_DATA",
     "FEDINCENT_CACHE",
@@ -70,7 +73,9 @@ class Ray(Launcher):
             raise ConfigError("launcher", "ray", "needs Ray: pip install 'fedincent[ray]'") from error
         self.ray, self.results_dir, self.at_once = ray, results_dir.resolve(), at_once
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray announces a change to come
-        own = {"num_cpus": at_once or cores(), "include_dashboard": False} if self.address == "local" else {}
+        own: dict[str, Any] = {}
+        if self.address == "local":
+            own = {"num_cpus": math.ceil(at_once * self.cpus) if at_once else cores(), "include_dashboard": False}
         try:
             ray.init(
                 address=self.address,
@@ -85,15 +90,27 @@ class Ray(Launcher):
         self.token = ""
         if self.store == "auto":
             self.token = secrets.token_hex(8)
-            write_text(self.results_dir / "launch" / "store", self.token)
+            write_text(marker_of(self.results_dir, self.token), "a worker that sees this file sees the results folder\n")
         needs: dict[str, Any] = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": 0}
         if self.memory_gb:
             needs["memory"] = int(self.memory_gb * 2**30)
+        self.check_room({"CPU": self.cpus, "GPU": self.gpus, "memory": needs.get("memory", 0)})
         self.task = ray.remote(**needs)(carry)
         self.board = ray.remote(num_cpus=0)(Board).remote()
         self.index = Index(self.results_dir)
         self.flying: dict[str, tuple[Any, Order]] = {}
         return {}
+
+    def check_room(self, needs: Mapping[str, float]) -> None:
+        """An error where no node has what a run needs, which would wait for ever; a warning on a cluster, which may grow."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        if any(all(node.get(name, 0) >= amount for name, amount in needs.items()) for node in nodes):
+            return
+        wanted = ", ".join(f"{amount:g} {name}" for name, amount in needs.items() if amount)
+        if self.address == "local":
+            self.close()
+            raise ConfigError("launcher", "ray", f"this machine has not what a run is to have: {wanted}")
+        log.warning("no node of the cluster has what a run is to have (%s): runs wait until one comes", wanted)
 
     def room(self, in_flight: int) -> int:
         return (self.at_once or 1_000_000) - in_flight
@@ -136,21 +153,21 @@ class Ray(Launcher):
         """What a task that has ended brought: files for the store, its output for the log."""
         reference, order = self.flying.pop(handle)
         errors = self.ray.exceptions
-        log = log_of(order, self.results_dir)
+        output_file = log_of(order, self.results_dir)
         self.board.forget.remote(order.tag)
         try:
             error, output, runs = self.ray.get(reference)
         except errors.RayTaskError as raised:
-            write_text(log, str(raised))
-            return State(FAILED, message=f"{str(raised).strip().splitlines()[-1]} (log: {log})")
+            write_text(output_file, str(raised))
+            return State(FAILED, message=f"{str(raised).strip().splitlines()[-1]} (log: {output_file})")
         except errors.RayError as gone:  # the worker, its node, or what it brought
             return State(LOST, message=f"{type(gone).__name__}: {str(gone).strip().splitlines()[0]}")
-        write_text(log, output)
+        write_text(output_file, output)
         for name, files in runs.items():
             receive(self.results_dir, name, files)
         for name in runs:
             self.index.add(self.results_dir / "runs" / name)
-        return State(DONE) if error is None else State(FAILED, message=f"{error} (log: {log})")
+        return State(DONE) if error is None else State(FAILED, message=f"{error} (log: {output_file})")
 
     def cancel(self, handles: Sequence[str]) -> None:
         for handle in handles:
@@ -158,7 +175,14 @@ class Ray(Launcher):
                 self.ray.cancel(self.flying.pop(handle)[0], force=True)
 
     def close(self) -> None:
+        if self.token:
+            marker_of(self.results_dir, self.token).unlink(missing_ok=True)
         self.ray.shutdown()
+
+
+def marker_of(results_dir: Path, token: str) -> Path:
+    """The file by which a worker knows that it sees the results folder."""
+    return results_dir / "launch" / f"store-{token}"
 
 
 class Board:
@@ -188,8 +212,7 @@ def carry(
     if Path(folder).is_dir():
         os.chdir(folder)  # so that relative paths mean the same as on the command line
     there = Path(results_dir)
-    marker = there / "launch" / "store"
-    if token and marker.is_file() and marker.read_text(encoding="utf-8") == token:
+    if token and marker_of(there, token).is_file():
         error, output = run_here(arguments_of(order, there, gpus))
         return error, output, {}
     with tempfile.TemporaryDirectory(prefix="fedincent-") as scratch:

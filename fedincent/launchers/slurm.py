@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -28,7 +26,7 @@ from fedincent.schema import option
 log = logging.getLogger("fedincent")
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 AT_WORK = ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING")
-GRACE = 15.0  # seconds in which a shared file system may still hide the note of a job that has left the queue
+LARGEST_ARRAY = 500  # SLURM's own default limit is 1,001
 PATIENCE = 20  # times in a row that squeue may fail: a controller that restarts is not the end
 
 
@@ -47,6 +45,9 @@ class Slurm(Launcher):
     preamble: tuple[str, ...] = option("shell lines before each run, such as [module load cuda]")
     extra: Mapping[str, Any] = option("further sbatch options, such as {qos: long, constraint: a100}")
     poll_seconds: float = option("seconds between two looks at the queue", above=0)
+    grace_seconds: float = option(
+        "so long a shared file system may hide the note of a job that has left the queue; then it counts as lost", above=0
+    )
 
     def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
         try:
@@ -64,10 +65,10 @@ class Slurm(Launcher):
                 f"another fedincent is launching SLURM jobs from {self.results_dir}: wait for it"
             ) from error
         try:
-            self.executor = submitit.SlurmExecutor(self.folder / "slurm" / "%j")
+            self.executor = submitit.SlurmExecutor(self.folder / "slurm" / "%j", max_num_timeout=1_000_000)
         except RuntimeError as error:
             raise ConfigError("launcher", "slurm", "there is no SLURM here (no srun on the PATH)") from error
-        self.at_once, self.pause_until, self.failures = at_once, 0.0, 0
+        self.at_once, self.failures = at_once, 0
         self.ledger = read_ledger(self.results_dir)
         self.gone: dict[str, float] = {}
         alive = queue()
@@ -79,28 +80,33 @@ class Slurm(Launcher):
         return self.poll_seconds
 
     def room(self, in_flight: int) -> int:
-        return 1_000_000  # the queue is SLURM's
+        return (self.at_once or 1_000_000) - in_flight  # the queue is SLURM's
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
-        """One array for all that wait for the same run."""
+        """One array for all that wait for the same run (or several, if they are many)."""
         from submitit.core.utils import FailedJobError
 
         handles: dict[str, str] = {}
+        batches = []
         for after in dict.fromkeys(order.after for order in orders):
             together = [order for order in orders if order.after == after]
-            self.executor.update_parameters(**self.parameters(after))
-            for order in together:
-                self.note(order.tag).unlink(missing_ok=True)
-            try:
+            batches += [together[k : k + LARGEST_ARRAY] for k in range(0, len(together), LARGEST_ARRAY)]
+        try:
+            for batch in batches:
+                self.executor.update_parameters(**self.parameters(batch[0].after))
+                for order in batch:
+                    self.note(order.tag).unlink(missing_ok=True)
                 with self.executor.batch():
-                    jobs = [self.executor.submit(self.task(order)) for order in together]
-            except FailedJobError as error:
-                self.cancel(list(handles.values()))
-                raise FedincentError(f"sbatch refused a job: {str(error).strip()}") from error
-            for order, job in zip(together, jobs, strict=True):
-                handles[order.tag] = job.job_id
-                self.ledger[order.tag] = {"job": job.job_id, "label": order.label, "log": str(job.paths.stdout)}
-            write_json(self.folder / "slurm.json", self.ledger)
+                    jobs = [self.executor.submit(self.task(order)) for order in batch]
+                for order, job in zip(batch, jobs, strict=True):
+                    handles[order.tag] = job.job_id
+                    self.ledger[order.tag] = {"job": job.job_id, "label": order.label, "log": str(job.paths.stdout)}
+                write_json(self.folder / "slurm.json", self.ledger)
+        except FailedJobError as error:
+            raise FedincentError(f"sbatch refused a job: {str(error).strip()}") from error
+        except KeyboardInterrupt:
+            self.cancel(list(handles.values()))
+            raise
         return [handles[order.tag] for order in orders]
 
     def task(self, order: Order) -> Task:
@@ -110,7 +116,7 @@ class Slurm(Launcher):
     def parameters(self, after: str | None) -> dict[str, Any]:
         """What submitit is told of a job."""
         extra = {"kill-on-invalid-dep": "yes", **self.extra}
-        given: dict[str, Any] = {
+        return {
             "job_name": "fedincent",
             "time": self.minutes,
             "mem": f"{round(self.memory_gb * 1024)}M",
@@ -122,14 +128,12 @@ class Slurm(Launcher):
             "dependency": f"afterok:{after}" if after else None,
             "stderr_to_stdout": True,
             "additional_parameters": extra,
+            "array_parallelism": LARGEST_ARRAY,  # the plan keeps to --jobs
         }
-        if self.at_once:
-            given["array_parallelism"] = self.at_once
-        return given
 
     def note(self, tag: str) -> Path:
         """Where a run's job says how it ended."""
-        return self.folder / "ended" / f"{tag}.json"
+        return note_of(self.results_dir, tag)
 
     def states(self, handles: Sequence[str]) -> dict[str, State]:
         try:
@@ -142,22 +146,25 @@ class Slurm(Launcher):
             log.warning("%s; looking again", error)
             return {}
         tags = {entry["job"]: tag for tag, entry in self.ledger.items()}
-        return {handle: waiting.get(handle) or self.ended(handle, tags[handle]) for handle in handles}
+        found = {handle: waiting.get(handle) or self.ended(handle, tags[handle]) for handle in handles}
+        return {handle: state for handle, state in found.items() if state is not None}
 
-    def ended(self, handle: str, tag: str) -> State:
-        """How a job that has left the queue ended, by the note it left."""
+    def ended(self, handle: str, tag: str) -> State | None:
+        """How a job that has left the queue ended, by the note it left; none while that may still be on its way."""
         where = f"(job {handle}, log: {self.ledger[tag]['log']})"
-        try:
-            note = json.loads(self.note(tag).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            if time.monotonic() - self.gone.setdefault(handle, time.monotonic()) < GRACE:
-                return State(RUNNING, "leaving the queue")
+        note = read_note(self.note(tag))
+        if note is None:
+            left = self.gone.setdefault(handle, time.monotonic())
+            if time.monotonic() - left < self.grace_seconds:
+                return None
             return State(LOST, message=f"cancelled, or its node died {where}")
         return State(DONE) if note["error"] is None else State(FAILED, message=f"{note['error']} {where}")
 
     def cancel(self, handles: Sequence[str]) -> None:
         if handles:
-            subprocess.run(["scancel", *handles], check=False, capture_output=True)
+            asked = subprocess.run(["scancel", *handles], check=False, capture_output=True, text=True)
+            if asked.returncode:
+                log.warning("scancel failed, so jobs may still run: %s", asked.stderr.strip())
 
     def close(self) -> None:
         self.lock.release()
@@ -167,11 +174,13 @@ class Task:
     """What a job does: one run, and a note of how it ended. Pickled by submitit, carried out on the node."""
 
     def __init__(self, arguments: list[str], note: str) -> None:
-        self.arguments, self.note = arguments, note
+        self.arguments, self.note, self.leaving = arguments, note, False
 
     def __call__(self) -> None:
         error, _ = run_here(self.arguments)
-        write_json(Path(self.note), {"error": error, "host": socket.gethostname(), "process": os.getpid()})
+        if self.leaving:  # in the queue again: this is not how the run ended
+            raise SystemExit(1)
+        write_json(Path(self.note), {"error": error})
         if error is not None:
             raise SystemExit(1)  # so that SLURM, and what waits for this job, knows too
 
@@ -179,7 +188,22 @@ class Task:
         """Called by submitit before the time limit and at preemption: the same again, which goes on where it was."""
         import submitit
 
+        self.leaving = True
         return submitit.helpers.DelayedSubmission(Task(self.arguments, self.note))
+
+
+def note_of(results_dir: Path, tag: str) -> Path:
+    """Where a run's job says how it ended."""
+    return results_dir / "launch" / "ended" / f"{tag}.json"
+
+
+def read_note(path: Path) -> dict[str, Any] | None:
+    """What a job said of its end; none if it has not."""
+    try:
+        note: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return note
 
 
 def read_ledger(results_dir: Path) -> dict[str, dict[str, str]]:

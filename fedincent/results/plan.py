@@ -52,7 +52,8 @@ def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> di
                 jobs.setdefault(base, Job(" ".join(alone), alone))
         key = key_of(config.identity(alone=False), dataset)
         asked = last_of_each(overrides)
-        jobs.setdefault(key, Job(" ".join(asked), asked, base, needs))
+        if base is None or key not in jobs:  # a standalone run that is itself wanted may ask for a curve
+            jobs[key] = Job(" ".join(asked), asked, base, needs)
     return jobs
 
 
@@ -182,8 +183,11 @@ def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_on
                 return plan.failures
             time.sleep(launcher.pause)
             plan.look()
-    except BaseException:
-        launcher.cancel(list(plan.flying))
+    except BaseException as error:
+        if launcher.chains and not isinstance(error, KeyboardInterrupt):
+            plan.say("stopped:", "the jobs go on; the same command finds them again")
+        else:
+            launcher.cancel(list(plan.flying))
         raise
     finally:
         launcher.close()
@@ -201,6 +205,10 @@ def run_missing(
     """Do what is missing, or only list it; an error at the end if anything failed."""
     if detach and not launcher.chains:
         raise ConfigError("--detach", type(launcher).__name__.lower(), "only launcher=slurm goes on without us")
+    if detach and at_once:
+        raise ConfigError(
+            "--jobs", at_once, "cannot be kept to with --detach, which puts all jobs into SLURM's queue at once"
+        )
     jobs = missing_jobs(wishes, Index(results_dir))
     if dry_run:
         folder = os.environ.get("FEDINCENT_PLUGINS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections import Counter
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from fedincent.launchers.slurm import queue, read_ledger
+from fedincent.errors import FedincentError
+from fedincent.launchers.slurm import note_of, queue, read_ledger, read_note
 from fedincent.results.index import Index
 
 
@@ -29,10 +31,11 @@ def unfinished(results_dir: Path) -> Iterator[Standing]:
     for folder in sorted(path for path in (results_dir / "runs").glob("*") if not (path / "summary.json").is_file()):
         if not (folder / "run.lock").is_file():
             continue
-        checkpoint = folder / "checkpoint.safetensors"
-        saved = f"checkpoint {ago(checkpoint.stat().st_mtime)}" if checkpoint.is_file() else "no checkpoint yet"
-        owner = folder / "run.owner"
-        who = owner.read_text(encoding="utf-8") if owner.is_file() else "another process"
+        saved, who = "no checkpoint yet", "another process"
+        with contextlib.suppress(FileNotFoundError):
+            saved = f"checkpoint {ago((folder / 'checkpoint.safetensors').stat().st_mtime)}"
+        with contextlib.suppress(FileNotFoundError):
+            who = (folder / "run.owner").read_text(encoding="utf-8")
         try:
             with FileLock(folder / "run.lock", timeout=0):
                 yield Standing(folder.name, "broken off", f"{saved}; the same command goes on with it")
@@ -41,15 +44,23 @@ def unfinished(results_dir: Path) -> Iterator[Standing]:
 
 
 def slurm_jobs(results_dir: Path) -> Iterator[Standing]:
-    """The jobs that are in SLURM's queue."""
+    """The jobs launched from this folder that are in SLURM's queue, have failed, or are gone without a word."""
     ledger = read_ledger(results_dir)
     if not ledger or shutil.which("squeue") is None:
         return
     waiting = queue()
-    for entry in ledger.values():
+    for tag, entry in ledger.items():
+        note = read_note(note_of(results_dir, tag))
+        job = f"job {entry['job']}"
         if entry["job"] in waiting:
             state = waiting[entry["job"]]
-            yield Standing(entry["label"], state.phase, f"job {entry['job']} {state.where or state.message}".strip())
+            yield Standing(entry["label"], state.phase, f"{job} {state.where or state.message}".strip())
+        elif note is None:
+            yield Standing(
+                entry["label"], "gone", f"{job} left no word; the same command orders it again; log: {entry['log']}"
+            )
+        elif note["error"] is not None:
+            yield Standing(entry["label"], "failed", f"{note['error']}; {job}, log: {entry['log']}")
 
 
 def ago(moment: float) -> str:
@@ -67,7 +78,11 @@ def ago(moment: float) -> str:
 def show(results_dir: Path) -> None:
     """Print how everything stands."""
     index = Index(results_dir)
-    runs, jobs = list(unfinished(results_dir)), list(slurm_jobs(results_dir))
+    runs, jobs = list(unfinished(results_dir)), []
+    try:
+        jobs = list(slurm_jobs(results_dir))
+    except FedincentError as error:
+        print(f"SLURM jobs: not known, {error}")
     for title, found in (("runs", runs), ("SLURM jobs", jobs)):
         phases = Counter(standing.phase for standing in found)
         counts = ", ".join(f"{count} {phase}" for phase, count in phases.items())

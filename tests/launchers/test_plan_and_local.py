@@ -15,11 +15,13 @@ from typing import ClassVar
 import pytest
 
 from fedincent.cli import main
-from fedincent.errors import ConfigError
+from fedincent.config import compose
+from fedincent.errors import ConfigError, FedincentError
 from fedincent.launchers import Launcher, Order, State, load_launcher
-from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING, arguments_of
+from fedincent.launchers.base import DONE, FAILED, LOST, RUNNING, arguments_of, last_words
 from fedincent.launchers.local import Local
-from fedincent.results.plan import Job, carry_out, tag_of
+from fedincent.results.index import Index
+from fedincent.results.plan import Job, carry_out, missing_jobs, tag_of
 from tests.launchers.conftest import table_command
 
 
@@ -133,6 +135,29 @@ def test_what_is_in_flight_is_not_ordered_again(tmp_path: Path) -> None:
     assert {order.after for order in launcher.orders} == {f"{tag_of('base')}#old", None}
 
 
+def test_an_error_of_ours_leaves_jobs_that_can_go_on_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Refusing(Chaining):
+        def states(self, handles: Sequence[str]) -> dict[str, State]:
+            raise FedincentError("the queue does not answer")
+
+    launcher = Refusing(retries=2)
+    with pytest.raises(FedincentError):
+        carry_out(jobs(), launcher, tmp_path, None, False)
+    assert launcher.cancelled == [] and launcher.closed and "the jobs go on" in capsys.readouterr().err
+
+
+def test_what_a_failed_run_said() -> None:
+    assert last_words("round 3\nfedincent: client 3 diverged\nLower training.lr") == "client 3 diverged Lower training.lr"
+    assert last_words("Traceback\n  File x\nValueError: no") == "ValueError: no" and last_words("") == "no output"
+
+
+def test_a_wanted_standalone_run_keeps_its_curve(tmp_path: Path) -> None:
+    common = ["n_clients=5", "rounds=2", "model=logistic", "eval_every=1"]
+    lines = [[*common, f"mechanism={name}"] for name in ("iafl", "standalone")]
+    planned = missing_jobs([(line, compose(line)) for line in lines], Index(tmp_path))
+    assert len(planned) == 2 and all("eval_every=1" in job.overrides for job in planned.values())
+
+
 def test_an_interruption_ends_what_is_in_flight(tmp_path: Path) -> None:
     class Interrupted(Scripted):
         def states(self, handles: Sequence[str]) -> dict[str, State]:
@@ -150,6 +175,8 @@ def test_where_a_run_computes() -> None:
     assert arguments_of(order, Path("r"), 0) == [
         "run", "seed=1", "executor=serial", "device=cpu", "keep_checkpoint=false", "results_dir=r",
     ]  # fmt: skip
+    own = arguments_of(Order("t", "l", ("device=cuda", "executor=vectorized", "keep_checkpoint=true")), Path("r"), 0)
+    assert own == ["run", "device=cuda", "executor=vectorized", "keep_checkpoint=true", "results_dir=r"]
     assert "device=cuda" in arguments_of(order, Path("r"), 0.5) and "executor=serial" not in arguments_of(
         order, Path("r"), 0.5
     )
@@ -188,6 +215,8 @@ def test_launchers_and_runs_share_a_line() -> None:
         ["run", "launcher=local"],
         ["run", "--detach"],
         ["table", "small", "--run", "--detach"],
+        ["run", "-m", "seed=0,1", "--jobs", "2"],
+        ["table", "small", "--run", "--detach", "--jobs", "2", "launcher=slurm"],
     ],
 )
 def test_a_launcher_without_runs_to_launch_is_refused(
@@ -197,7 +226,7 @@ def test_a_launcher_without_runs_to_launch_is_refused(
         main([*line, "--plugins", small_table])
     assert ended.value.code == 2
     words = capsys.readouterr().err
-    assert "goes with" in words or "only launcher=slurm" in words
+    assert "goes with" in words or "only launcher=slurm" in words or "cannot be kept to" in words
 
 
 def process_of(line: str) -> int:

@@ -81,6 +81,12 @@ def test_a_run_that_fails_by_itself(small_table: str, own_results: Path, capsys:
     assert "again" not in printed.replace("tries those again", "")
 
 
+def test_a_run_that_could_never_start_is_refused(small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(table_command(small_table, Path("results"), 1, "launcher=ray", "launcher.gpus=64")[3:])
+    assert ended.value.code == 2 and "this machine has not what a run is to have: 1 CPU, 64 GPU" in capsys.readouterr().err
+
+
 def test_no_cluster_at_an_address(small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(table_command(small_table, Path("results"), 1, "launcher=ray", "launcher.address=auto")[3:])

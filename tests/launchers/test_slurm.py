@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from fedincent.cli import main
+from fedincent.launchers.slurm import note_of
 from tests.conftest import ROOT
 from tests.launchers.conftest import table_command
 
 SCRIPT = ROOT / "scripts" / "slurm_test_cluster.sh"
-FAST = ["launcher=slurm", "launcher.memory_gb=0.5", "launcher.poll_seconds=0.5"]
+FAST = ["launcher=slurm", "launcher.memory_gb=0.5", "launcher.poll_seconds=0.5", "launcher.grace_seconds=5"]
 pytestmark = pytest.mark.slurm
 
 
@@ -51,6 +52,14 @@ def in_queue() -> list[str]:
         ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True, check=True
     )
     return asked.stdout.split()
+
+
+def state_of(job: str) -> str:
+    """What SLURM says of a job."""
+    asked = subprocess.run(
+        ["squeue", f"--jobs={job}", "--noheader", "--format=%T"], capture_output=True, text=True, check=True
+    )
+    return asked.stdout.strip()
 
 
 def equal_to_local(small_table: str, results: Path) -> None:
@@ -133,12 +142,16 @@ def test_a_job_that_meets_its_time_limit_goes_on(slurm: None, small_table: str, 
         folder = next(own_results.glob("runs/iafl*"), None)
     (job,) = in_queue()
     subprocess.run(["scancel", "--signal=USR2", job], check=True)
+    while "REQUEUE" not in (state := state_of(job)) and "PENDING" not in state:
+        assert driver.poll() is None
+        time.sleep(0.1)
+    assert not [tag for tag, own in jobs_of(own_results).items() if own == job and note_of(own_results, tag).is_file()]
     rest = driver.stderr.read()
     assert driver.wait() == 0, rest
     assert "[2/2 done" in rest and "its worker died" not in rest
     assert len(set(jobs_of(own_results).values())) == 2
     log = next((own_results / "launch" / "slurm").glob(f"{job}*/*log.out")).read_text()
-    assert "resum" in log or "requeue" in log.lower()
+    assert "resumed after round" in log
 
 
 def test_a_run_that_fails_by_itself_is_not_tried_again(
@@ -154,6 +167,9 @@ def test_a_run_that_fails_by_itself_is_not_tried_again(
     printed = capsys.readouterr().err
     assert ended.value.code == 1 and "1 of 3 runs failed" in printed and "held_out=0" in printed
     assert "its worker died" not in printed and len(set(jobs_of(own_results).values())) == 3
+    main(["status", "--results", str(own_results)])
+    shown = capsys.readouterr().out
+    assert "SLURM jobs: 1 failed" in shown and "held_out=0" in shown
 
 
 def test_a_refused_job_says_why(slurm: None, small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
