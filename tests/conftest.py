@@ -102,3 +102,26 @@ def baseline(accuracy: list[float]) -> Baseline:
 def random_updates(n: int, dim: int, seed: int = 0) -> torch.Tensor:
     """G (N×D) of standard normal numbers."""
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((n, dim)).astype(np.float32))
+
+
+OWN_TABLE = """
+# a small table of one's own
+title: "A small table"
+paper: null
+metrics: [ipr_accuracy, pearson]
+seeds: 2
+overrides: [n_clients=5, rounds=3, model=logistic, checkpoint_every=0]
+rows: {iid: [digits], classes_3: [digits]}
+columns:
+  fedavg_finetune: [mechanism=fedavg_finetune]
+  iafl: [mechanism=iafl, mechanism.kappa=0]
+"""
+
+
+@pytest.fixture
+def own_table(tmp_path: Path) -> str:
+    """A folder of plugins with a table `small`."""
+    folder = tmp_path / "plugins"
+    (folder / "conf" / "table").mkdir(parents=True)
+    (folder / "conf" / "table" / "small.yaml").write_text(OWN_TABLE)
+    return str(folder)

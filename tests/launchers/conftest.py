@@ -7,27 +7,13 @@ from pathlib import Path
 
 import pytest
 
-SMALL = """
-# a small table
-title: "A small table"
-paper: null
-metrics: [ipr_accuracy, pearson]
-seeds: 2
-overrides: [n_clients=5, rounds=40, model=logistic, checkpoint_every=0.2]
-rows: {iid: [digits], classes_3: [digits]}
-columns:
-  fedavg_finetune: [mechanism=fedavg_finetune]
-  iafl: [mechanism=iafl, mechanism.kappa=0]
-"""
-
 
 @pytest.fixture
-def small_table(tmp_path: Path) -> str:
-    """A folder of plugins with a table `small`: 12 runs with both seeds, baselines included."""
-    folder = tmp_path / "plugins"
-    (folder / "conf" / "table").mkdir(parents=True)
-    (folder / "conf" / "table" / "small.yaml").write_text(SMALL)
-    return str(folder)
+def small_table(own_table: str) -> str:
+    """The folder of plugins with the table `small`, its runs made longer: 12 with both seeds, baselines included."""
+    path = Path(own_table) / "conf" / "table" / "small.yaml"
+    path.write_text(path.read_text().replace("rounds=3", "rounds=40").replace("checkpoint_every=0", "checkpoint_every=0.2"))
+    return own_table
 
 
 def table_command(plugins: str, results: Path, seeds: int = 1, *more: str) -> list[str]:

@@ -23,28 +23,7 @@ from fedincent.results.index import Index
 from fedincent.results.plan import last_of_each, missing_jobs
 from fedincent.results.table import Cell, Printed, best_methods, load_table, printed_numbers, setting_overrides
 from fedincent.runner import run
-
-OWN_TABLE = """
-# a small table of one's own
-title: "A small table"
-paper: null
-metrics: [ipr_accuracy, pearson]
-seeds: 2
-overrides: [n_clients=5, rounds=3, model=logistic, checkpoint_every=0]
-rows: {iid: [digits], classes_3: [digits]}
-columns:
-  fedavg_finetune: [mechanism=fedavg_finetune]
-  iafl: [mechanism=iafl, mechanism.kappa=0]
-"""
-
-
-@pytest.fixture
-def own_table(tmp_path: Path) -> str:
-    """A folder of plugins with a table `small`."""
-    folder = tmp_path / "plugins"
-    (folder / "conf" / "table").mkdir(parents=True)
-    (folder / "conf" / "table" / "small.yaml").write_text(OWN_TABLE)
-    return str(folder)
+from tests.conftest import OWN_TABLE
 
 
 def test_a_cell_by_hand() -> None:
