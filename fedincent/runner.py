@@ -19,9 +19,9 @@ from fedincent.contributions import Baseline
 from fedincent.contributions.cgsv import CosineImportance
 from fedincent.errors import ConfigError, DivergenceError, FedincentError
 from fedincent.federation import LocalTask, Round
+from fedincent.judgement import Judgement
 from fedincent.mechanisms import Mechanism
 from fedincent.mechanisms.standalone import Standalone
-from fedincent.metrics import correlations, own_metrics, summarise
 from fedincent.results.store import Result, RunFolder
 from fedincent.stage import Stage
 from fedincent.view import View, view_for_terminal
@@ -77,6 +77,7 @@ class Session:
         self.eval_every = self.config.eval_every if self.watched else 0
         self.baseline = baseline
         self.contribution = None if baseline is None else self.config.contribution
+        self.judgement = Judgement(stage, baseline, self.judge)
         self.observer = CosineImportance(alpha=0.95) if self.config.trace and baseline is not None else None
         self.history: list[dict[str, Any]] = []
         self.seconds = {"training": 0.0, "mechanism": 0.0, "validation": 0.0, "judging": 0.0}
@@ -160,27 +161,11 @@ class Session:
             "train_loss": float(losses.mean()) if len(losses) else None,
         }
         if self.eval_every and (index + 1) % self.eval_every == 0:
-            accuracy, _ = self.judge(mechanism.models, "test")
-            row |= {"accuracy_mean": float(accuracy.mean()), "accuracy_max": float(accuracy.max())}
-            row |= {f"client_{i}": float(a) for i, a in enumerate(accuracy)}
-            row |= self.own_progress()
+            row |= self.judgement.on_the_way(mechanism.models)
         if round.trace is not None:
             round.note("train_loss", lambda: round.losses)
             row["trace"] = {name: values.tolist() for name, values in round.trace.items()}
         return row
-
-    def own_progress(self) -> dict[str, float | None]:
-        """How the models stand on the clients' own samples, for curves."""
-        if self.baseline is None or self.config.client_test_fraction == 0:
-            return {}
-        models, alone = self.mechanism.models, self.baseline.clients
-        accuracy, loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
-        own = own_metrics(loss, accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
-        train_loss = float(self.stage.seen.judge(models, "train")[1].mean())
-        return {f"{name}_own": value for name, value in own.items()} | {
-            "own_loss": loss.mean(),
-            "own_train_loss": train_loss,
-        }
 
     def new_round(self, index: int, lr: float) -> Round:
         """A round in which nobody has joined yet."""
@@ -230,67 +215,19 @@ class Session:
             models = self.tuned(models, task, config.rounds)
         clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
         unseen = pd.DataFrame({"client": range(config.unseen_clients)})
-        summary = self.judged(models, clients, "") | self.judged_by_unseen(models, unseen, None)
-        if self.baseline is None:
-            clients["own_train_loss"] = self.stage.seen.judge(models, "train")[1].numpy()
-        elif config.tune_epochs or config.tune_steps:
+        judgement, importance = self.judgement, None if self.observer is None else self.observer.values
+        summary = judgement.of_clients(models, clients, "", importance) | judgement.of_unseen(models, unseen, None)
+        if self.baseline is not None and (config.tune_epochs or config.tune_steps):
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
             task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
             tuned = self.tuned(models, task, config.rounds + 1)
-            summary |= self.judged(tuned, clients, "_tuned") | self.judged_by_unseen(models, unseen, task)
+            summary |= judgement.of_clients(tuned, clients, "_tuned", importance)
+            summary |= judgement.of_unseen(models, unseen, task)
         history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
         more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
         more |= {"unseen": unseen} if config.unseen_clients else {}
         facts = {**summary, **self.facts()}
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
-
-    def judged(self, models: Tensor, clients: pd.DataFrame, suffix: str) -> dict[str, Any]:
-        """The metrics of the clients' models (N×D), with `suffix` in their names; columns go into clients.csv."""
-        config, alone = self.config, None if self.baseline is None else self.baseline.clients
-        accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
-        alone_accuracy, alone_loss = (accuracy, loss) if alone is None else (alone.accuracy, alone.loss)
-        if not suffix:
-            clients["contribution"] = accuracy if alone is None else config.contribution.values.numpy()
-            clients["standalone_accuracy"], clients["standalone_loss"] = np.array(alone_accuracy), np.array(alone_loss)
-        clients[f"accuracy{suffix}"], clients[f"loss{suffix}"] = accuracy, loss
-        if alone is None and config.held_out > 0:
-            clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
-        strict = config.ipr_strict and alone is not None
-        metrics = summarise(accuracy, loss, np.array(alone_accuracy), np.array(alone_loss), strict=strict)
-        if self.observer is not None:
-            importance, train_loss = self.observer.values.numpy(), self.judge(models, "train")[1].numpy()
-            clients["importance"], clients[f"train_loss{suffix}"] = importance, train_loss
-            metrics |= correlations(importance, accuracy, train_loss)
-        if config.client_test_fraction > 0:
-            own_accuracy, own_loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
-            clients[f"own_accuracy{suffix}"], clients[f"own_loss{suffix}"] = own_accuracy, own_loss
-            if alone is not None:
-                clients[f"incentive_gap{suffix}"] = own_loss - alone.own_loss.to_numpy()
-                own = own_metrics(own_loss, own_accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
-                metrics |= {f"{name}_own": value for name, value in own.items()}
-        return {f"{name}{suffix}": value for name, value in metrics.items()}
-
-    def judged_by_unseen(self, models: Tensor, unseen: pd.DataFrame, task: LocalTask | None) -> dict[str, Any]:
-        """The common model by clients that did not train it, after they tuned it (`task`); columns go into unseen.csv."""
-        config = self.config
-        if not config.unseen_clients:
-            return {}
-        population, suffix = self.stage.unseen, "" if task is None else "_tuned"
-        if self.baseline is None:
-            start = self.stage.initial.expand(config.unseen_clients, -1)
-            rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
-        else:
-            rows = models[:1].expand(config.unseen_clients, -1)
-            rows = rows if task is None else population.trained(rows, task, config.rounds + 1)
-        accuracy, loss = (score.numpy() for score in population.judge(rows, "test"))
-        unseen["n_samples"] = population.train.sizes
-        unseen[f"own_accuracy{suffix}"], unseen[f"own_loss{suffix}"] = accuracy, loss
-        if self.baseline is None:
-            return {}
-        alone = self.baseline.unseen
-        unseen["standalone_accuracy"], unseen["standalone_loss"] = alone.own_accuracy, alone.own_loss
-        own = own_metrics(loss, accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
-        return {f"{name}_unseen{suffix}": value for name, value in own.items()}
 
     def tuned(self, models: Tensor, task: LocalTask, index: int) -> Tensor:
         """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""
