@@ -250,7 +250,7 @@ def run_verb(given: argparse.Namespace) -> None:
     from fedincent.config import compose
     from fedincent.describe import one_line, print_result
 
-    launched = any(word.split("=", 1)[0].split(".")[0] == "launcher" for word in given.overrides)
+    launched = next((word for word in given.overrides if word.split("=", 1)[0].split(".")[0] == "launcher"), None)
     if given.multirun and launched:
         from fedincent.launchers import load_launcher
         from fedincent.results.index import Index
@@ -266,9 +266,10 @@ def run_verb(given: argparse.Namespace) -> None:
             print(f"{' '.join(line):<48} {one_line(found) if found else 'not there'}")
         return
     if launched:
-        raise ConfigError("launcher", "(given)", "goes with a sweep (run -m …), table --run or figure --run")
+        raise FedincentError(f"{launched}: goes with a sweep (run -m …), table --run or figure --run", exit_code=2)
     if given.jobs or given.detach:
-        raise ConfigError("--jobs, --detach", "(given)", "goes with a sweep through launcher=local|ray|slurm (run -m …)")
+        asked = "--jobs" if given.jobs else "--detach"
+        raise FedincentError(f"{asked}: goes with a sweep through launcher=local|ray|slurm (run -m …)", exit_code=2)
     if given.multirun:
         from fedincent.sweep import sweep
 
@@ -296,7 +297,7 @@ def take_launcher(given: argparse.Namespace) -> Launcher:
 
     launcher, rest = load_launcher(given.overrides)
     if len(rest) < len(given.overrides) and not (given.run or given.dry_run):
-        raise ConfigError("launcher", "(given)", "goes with --run: it carries out the runs that are missing")
+        raise FedincentError("launcher=…: goes with --run: it carries out the runs that are missing", exit_code=2)
     given.overrides = rest
     return launcher
 

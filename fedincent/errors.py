@@ -11,6 +11,11 @@ class FedincentError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
 
 class ConfigError(FedincentError):
     """A setting that cannot be used: names the field, the value and what is allowed; exit code 2."""

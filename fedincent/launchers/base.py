@@ -154,4 +154,11 @@ def load_launcher(overrides: Sequence[str]) -> tuple[Launcher, list[str]]:
                 raise ConfigError(
                     key, text, "cannot be read; a list is [A, B], a text with special signs is quoted"
                 ) from error
-    return build({**read_group("launcher", name), **fields}, "launcher", Launcher), rest
+    try:
+        return build({**read_group("launcher", name), **fields}, "launcher", Launcher), rest
+    except ConfigError as error:
+        if not error.allowed.startswith("no such field"):
+            raise
+        at_once = "; how many at once: --jobs" if "job" in error.field else ""
+        why = error.allowed.replace("no such field", f"no such field of launcher={name}", 1)
+        raise ConfigError(error.field, error.value, f"{why}{at_once}") from error

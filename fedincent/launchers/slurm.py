@@ -103,7 +103,8 @@ class Slurm(Launcher):
                     self.ledger[order.tag] = {"job": job.job_id, "label": order.label, "log": str(job.paths.stdout)}
                 write_json(self.folder / "slurm.json", self.ledger)
         except FailedJobError as error:
-            raise FedincentError(f"sbatch refused a job: {str(error).strip()}") from error
+            others = f" ({len(handles)} jobs before it were taken, and go on)" if handles else ""
+            raise FedincentError(f"sbatch refused a job{others}: {str(error).strip()}") from error
         except KeyboardInterrupt:
             self.cancel(list(handles.values()))
             raise
@@ -165,6 +166,9 @@ class Slurm(Launcher):
             asked = subprocess.run(["scancel", *handles], check=False, capture_output=True, text=True)
             if asked.returncode:
                 log.warning("scancel failed, so jobs may still run: %s", asked.stderr.strip())
+                return
+            self.ledger = {tag: entry for tag, entry in self.ledger.items() if entry["job"] not in set(handles)}
+            write_json(self.folder / "slurm.json", self.ledger)
 
     def close(self) -> None:
         self.lock.release()
@@ -224,7 +228,8 @@ def queue() -> dict[str, State]:
     except FileNotFoundError as error:
         raise ConfigError("launcher", "slurm", "there is no SLURM here (no squeue on the PATH)") from error
     if asked.returncode:
-        raise FedincentError(f"squeue failed: {asked.stderr.strip() or asked.returncode}")
+        why = " ".join(asked.stderr.split()) or f"exit code {asked.returncode}"
+        raise FedincentError(f"squeue failed: {why} (is this a login node of the cluster, and SLURM_CONF right?)")
     found = {}
     for line in asked.stdout.splitlines():
         job, state, nodes, reason = line.strip().split("|", 3)

@@ -129,6 +129,7 @@ def save(figure: Figure, title: str, size: tuple[float, float], drawing: Callabl
     import matplotlib
 
     matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = figure.name  # the same picture gives the same file
     import matplotlib.pyplot as plt
 
     picture = plt.figure(figsize=size, layout="constrained")
@@ -138,7 +139,7 @@ def save(figure: Figure, title: str, size: tuple[float, float], drawing: Callabl
     for ending in ("png", "svg"):
         path = folder / f"{figure.name}.{ending}"
         with replacing(path) as scratch:
-            picture.savefig(scratch, format=ending, dpi=150)
+            picture.savefig(scratch, format=ending, dpi=150, metadata={"Date": None} if ending == "svg" else None)
         paths.append(path)
     plt.close(picture)
     return paths

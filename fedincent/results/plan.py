@@ -158,8 +158,10 @@ class Plan:
 
     def lose(self, key: str, job: Job, why: str) -> None:
         """A run whose worker is gone: once more, unless that happened too often. One that only waited has lost nothing."""
-        if job.needs is None or job.needs in self.done:
-            self.losses[key] += 1
+        if job.needs is not None and job.needs not in self.done:
+            self.waiting[key] = job  # the engine dropped it with its baseline
+            return
+        self.losses[key] += 1
         if self.losses[key] > self.launcher.retries:
             self.fail(job, f"its worker died {self.losses[key]} times; the last time: {why}")
         else:
@@ -179,15 +181,18 @@ def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_on
                 if len(plan.waiting) == before:
                     break
             if detach:
-                plan.say("detached:", "the jobs go on; `fedincent status` looks at them, the same command renders the table")
+                plan.look()
+                look = f"`fedincent status --results {results_dir}` looks at them"
+                plan.say("detached:", f"the jobs go on; {look}, the same command without --detach waits and renders")
                 return plan.failures
             time.sleep(launcher.pause)
             plan.look()
     except BaseException as error:
-        if launcher.chains and not isinstance(error, KeyboardInterrupt):
-            plan.say("stopped:", "the jobs go on; the same command finds them again")
-        else:
+        if isinstance(error, KeyboardInterrupt) or not launcher.chains:
             launcher.cancel(list(plan.flying))
+            print(f"ended {len(plan.flying)} that were queued or running", file=sys.stderr)
+        elif plan.flying:
+            plan.say("stopped:", "the jobs go on; the same command finds them again")
         raise
     finally:
         launcher.close()
@@ -204,7 +209,7 @@ def run_missing(
 ) -> None:
     """Do what is missing, or only list it; an error at the end if anything failed."""
     if detach and not launcher.chains:
-        raise ConfigError("--detach", type(launcher).__name__.lower(), "only launcher=slurm goes on without us")
+        raise ConfigError("launcher", type(launcher).__name__.lower(), "only launcher=slurm goes on without us (--detach)")
     if detach and at_once:
         raise ConfigError(
             "--jobs", at_once, "cannot be kept to with --detach, which puts all jobs into SLURM's queue at once"
@@ -213,8 +218,9 @@ def run_missing(
     if dry_run:
         folder = os.environ.get("FEDINCENT_PLUGINS")
         plugins = f"--plugins {shlex.quote(folder)} " if folder else ""
+        place = f" results_dir={shlex.quote(str(results_dir))}" if results_dir != Path("results") else ""
         for job in jobs.values():
-            print(f"fedincent run {plugins}{job.label}")
+            print(f"fedincent run {plugins}{job.label}{place}")
         alone = len({job.needs for job in jobs.values()} - {None})
         words = f", the standalone runs they build on among them ({alone})" if alone and alone < len(jobs) else ""
         print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)

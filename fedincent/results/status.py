@@ -38,7 +38,9 @@ def unfinished(results_dir: Path) -> Iterator[Standing]:
             who = (folder / "run.owner").read_text(encoding="utf-8")
         try:
             with FileLock(folder / "run.lock", timeout=0):
-                yield Standing(folder.name, "broken off", f"{saved}; the same command goes on with it")
+                yield Standing(
+                    folder.name, "broken off", f"{saved}; the same command goes on with it, or says why it failed"
+                )
         except Timeout:
             yield Standing(folder.name, "running", f"{who}, {saved}")
 
@@ -57,7 +59,7 @@ def slurm_jobs(results_dir: Path) -> Iterator[Standing]:
             yield Standing(entry["label"], state.phase, f"{job} {state.where or state.message}".strip())
         elif note is None:
             yield Standing(
-                entry["label"], "gone", f"{job} left no word; the same command orders it again; log: {entry['log']}"
+                entry["label"], "gone", f"{job} left no word: it was cancelled, its node died, or what it waited for failed"
             )
         elif note["error"] is not None:
             yield Standing(entry["label"], "failed", f"{note['error']}; {job}, log: {entry['log']}")

@@ -45,7 +45,9 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
                 varying.setdefault(name, set()).add(str(value))
     if not groups:
         raise ConfigError(
-            "--sweep", ", ".join(fields), f"no stored run below {results_dir} has that and {wanted or 'no filter'}"
+            "--sweep",
+            ", ".join(fields),
+            f"no stored run below {results_dir} has that{' and ' + ', '.join(filters) if filters else ''}",
         )
     columns = sorted({key[1] for key in groups}, key=natural) if len(fields) > 1 else [""]
     table = Table(title=f"{metric} by {' and '.join(fields)}", title_justify="left")
@@ -57,7 +59,7 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
         table.add_row(first, *(cell(groups.get(key, []), measure_of(metric).scale) for key in keys))
     console = Console()
     console.print(table)
-    ignored = {"seed", *fields, "force", "eval_every", "checkpoint_every", "keep_checkpoint"}
+    ignored = {"seed", *fields, "force", "eval_every", "checkpoint_every", "keep_checkpoint", "device"}
     others = [
         n
         for n, values in varying.items()
