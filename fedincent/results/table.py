@@ -245,12 +245,17 @@ def fill_cells(
 
 
 def best_methods(row: Mapping[str, Cell], paper: bool) -> list[str]:
-    """Who is best in a row (by the paper's numbers or by ours), to the printed digits; ties are all best."""
+    """Who is best in a row (by the paper's numbers or by ours), to the printed digits; ties are all best.
+
+    Of ours, nobody is best who has no rival.
+    """
     values = {}
     for method, cell in row.items():
         value = (cell.paper.value if cell.paper else None) if paper else cell.mean
         if value is not None:
             measure = measure_of(cell.metric)
             values[method] = round(-value if measure.lower_is_better else value, measure.digits)
+    if len(values) < 2 and not paper:
+        return []
     top = max(values.values(), default=None)
     return [method for method, value in values.items() if value == top]

@@ -42,6 +42,7 @@ def test_a_cell_by_hand() -> None:
 def test_ties_are_all_best() -> None:
     row = {"a": Cell("pearson", [0.901], paper=Printed(0.9, 0)), "b": Cell("pearson", [0.899]), "c": Cell("pearson")}
     assert best_methods(row, paper=False) == ["a", "b"] and best_methods(row, paper=True) == ["a"]
+    assert best_methods({"a": Cell("pearson", ours=[-0.4]), "b": Cell("pearson", undefined=1)}, paper=False) == []
 
 
 def test_settings() -> None:
