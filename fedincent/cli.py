@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedincent import __version__
-from fedincent.errors import ConfigError, FedincentError
+from fedincent.errors import ConfigError, FedincentError, UsageError
 from fedincent.groups import options_of
 
 if TYPE_CHECKING:
@@ -248,28 +248,24 @@ def add_plugins(parser: argparse.ArgumentParser) -> None:
 def run_verb(given: argparse.Namespace) -> None:
     """fedincent run"""
     from fedincent.config import compose
-    from fedincent.describe import one_line, print_result
+    from fedincent.launchers import load_launcher
 
-    launched = next((word for word in given.overrides if word.split("=", 1)[0].split(".")[0] == "launcher"), None)
+    launcher, words = load_launcher(given.overrides)
+    launched = len(words) < len(given.overrides)
     if given.multirun and launched:
-        from fedincent.launchers import load_launcher
-        from fedincent.results.index import Index
-        from fedincent.sweep import combinations
+        from fedincent.sweep import combinations, print_lines
 
-        launcher, words = load_launcher(given.overrides)
         wishes = [(line, compose(line)) for line in combinations(words)]
         folder = Path(wishes[0][1].results_dir).expanduser()
         launch(given, launcher, wishes, folder)
-        index = Index(folder)
-        for line, config in [] if given.detach else wishes:
-            found = index.find(config)
-            print(f"{' '.join(line):<48} {one_line(found) if found else 'not there'}")
+        if not given.detach:
+            print_lines(wishes, folder)
         return
     if launched:
-        raise FedincentError(f"{launched}: goes with a sweep (run -m …), table --run or figure --run", exit_code=2)
+        raise UsageError("launcher=…: goes with a sweep (run -m …), table --run or figure --run")
     if given.jobs or given.detach:
         asked = "--jobs" if given.jobs else "--detach"
-        raise FedincentError(f"{asked}: goes with a sweep through launcher=local|ray|slurm (run -m …)", exit_code=2)
+        raise UsageError(f"{asked}: goes with a sweep through launcher=local|ray|slurm (run -m …)")
     if given.multirun:
         from fedincent.sweep import sweep
 
@@ -281,6 +277,7 @@ def run_verb(given: argparse.Namespace) -> None:
 
         print_config(config)
         return
+    from fedincent.describe import print_result
     from fedincent.runner import run
 
     print_result(run(config))
@@ -297,7 +294,7 @@ def take_launcher(given: argparse.Namespace) -> Launcher:
 
     launcher, rest = load_launcher(given.overrides)
     if len(rest) < len(given.overrides) and not (given.run or given.dry_run):
-        raise FedincentError("launcher=…: goes with --run: it carries out the runs that are missing", exit_code=2)
+        raise UsageError("launcher=…: goes with --run: it carries out the runs that are missing")
     given.overrides = rest
     return launcher
 

@@ -11,10 +11,11 @@ class FedincentError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, exit_code: int | None = None) -> None:
-        super().__init__(message)
-        if exit_code is not None:
-            self.exit_code = exit_code
+
+class UsageError(FedincentError):
+    """Options or words that do not go together; exit code 2."""
+
+    exit_code = 2
 
 
 class ConfigError(FedincentError):

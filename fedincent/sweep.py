@@ -6,10 +6,11 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from fedincent.config import compose, from_values, own_choices, plugin_overrides
+from fedincent.config import Config, compose, from_values, own_choices, plugin_overrides
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.groups import conf_folder
 
@@ -57,6 +58,17 @@ def check(overrides: Sequence[str]) -> None:
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
     """Every combination of the swept values, as a line of overrides, in Hydra's order."""
     return [list(line) for line in itertools.product(*swept_values(overrides))]
+
+
+def print_lines(wishes: Sequence[tuple[list[str], Config]], results_dir: Path) -> None:
+    """A line on each run of a sweep that a launcher of ours has carried out."""
+    from fedincent.describe import one_line
+    from fedincent.results.index import Index
+
+    index = Index(results_dir)
+    for line, config in wishes:
+        found = index.find(config)
+        print(f"{' '.join(line):<48} {one_line(found) if found else 'not there'}")
 
 
 def swept_values(overrides: Sequence[str]) -> list[list[str]]:

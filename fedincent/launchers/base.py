@@ -54,14 +54,17 @@ class Launcher(Component):
 
     retries: int = option("how often a run is started again whose worker or node died", low=0)
 
+    def __post_init__(self) -> None:
+        self.at_once: int | None = None
+
     def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
         """Get ready to carry out runs, so many at once (none: as the engine likes); the handles of those still in flight
         from an earlier time, by tag."""
         raise NotImplementedError
 
     def room(self, in_flight: int) -> int:
-        """How many more runs may be ordered now."""
-        raise NotImplementedError
+        """How many more runs may be ordered now; `at_once` is set by `open`, none where the queue is the engine's."""
+        return (self.at_once or 1_000_000) - in_flight
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
         """Order runs; a handle of each."""

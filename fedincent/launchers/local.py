@@ -41,9 +41,6 @@ class Local(Launcher):
         self.context.set_forkserver_preload(PRELOADED)
         return {}
 
-    def room(self, in_flight: int) -> int:
-        return self.at_once - in_flight
-
     def submit(self, orders: Sequence[Order]) -> list[str]:
         handles = []
         for order in orders:

@@ -112,9 +112,6 @@ class Ray(Launcher):
             raise ConfigError("launcher", "ray", f"this machine has not what a run is to have: {wanted}")
         log.warning("no node of the cluster has what a run is to have (%s): runs wait until one comes", wanted)
 
-    def room(self, in_flight: int) -> int:
-        return (self.at_once or 1_000_000) - in_flight
-
     def submit(self, orders: Sequence[Order]) -> list[str]:
         if any(order.builds_on and order.builds_on not in self.index.runs for order in orders):
             self.index = Index(self.results_dir)  # workers that see it have written there

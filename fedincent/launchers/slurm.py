@@ -79,9 +79,6 @@ class Slurm(Launcher):
         """Seconds between two looks."""
         return self.poll_seconds
 
-    def room(self, in_flight: int) -> int:
-        return (self.at_once or 1_000_000) - in_flight  # the queue is SLURM's
-
     def submit(self, orders: Sequence[Order]) -> list[str]:
         """One array for all that wait for the same run (or several, if they are many)."""
         from submitit.core.utils import FailedJobError

@@ -42,9 +42,6 @@ class Scripted(Launcher):
         self.at_once = at_once or 100
         return self.in_flight
 
-    def room(self, in_flight: int) -> int:
-        return self.at_once - in_flight
-
     def submit(self, orders: Sequence[Order]) -> list[str]:
         self.orders += orders
         return [f"{order.tag}#{len(self.orders)}-{place}" for place, order in enumerate(orders)]
