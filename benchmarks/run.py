@@ -22,16 +22,15 @@ import torch
 
 import fedincent
 from benchmarks import bare
-from fedincent.config import compose
-from fedincent.federation import Federation, Layout, LocalTask, Round, Shards, Streams
+from fedincent.config.compose import compose
+from fedincent.federation import Federation, Layout, LocalTask, Recipe, Round, Shards, Streams
 from fedincent.models.image import ConvNet
-from fedincent.runner import complete
-from fedincent.schema import Recipe
-from fedincent.stage import Stage
+from fedincent.runs.runner import complete
+from fedincent.runs.stage import Stage
+from fedincent.runs.view import View
 from fedincent.training.loop import Workload
 from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial
-from fedincent.view import View
 
 RECIPE = Recipe(optimizer="adam", lr=0.001, decay=1.0, batch_size=64, local_epochs=1, local_steps=0, augment="none")
 TOTAL = 60_000  # training samples: 50 clients × 1,200, as Fashion-MNIST
@@ -235,10 +234,11 @@ def start_up() -> list[Row]:
         seconds(lambda: subprocess.run([sys.executable, "-m", "fedincent", "--help"], capture_output=True)) for _ in range(5)
     ]
     code = (
-        "import time, fedincent.runner\nfrom fedincent.config import compose\nfrom fedincent.view import View\n"
+        "import time, fedincent.runs.runner\nfrom fedincent.config.compose import compose\n"
+        "from fedincent.runs.view import View\n"
         "begun = time.perf_counter()\n"
         "class First(View):\n    def client_done(self):\n        print(time.perf_counter() - begun); raise SystemExit\n"
-        "fedincent.runner.run(compose(['results_dir=' + __import__('tempfile').mkdtemp()]), First())"
+        "fedincent.runs.runner.run(compose(['results_dir=' + __import__('tempfile').mkdtemp()]), First())"
     )
     firsts = [
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedincent.results.store import Result
+    from fedincent.store.folder import Result
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "run"]
@@ -22,7 +22,7 @@ def run(overrides: Sequence[str] = ()) -> Result:
 
     overrides: Hydra overrides as on the command line, e.g. ["mechanism=iafl", "seed=3"].
     """
-    from fedincent.config import compose  # torch and Hydra load here, so that `import fedincent` is instant
-    from fedincent.runner import run as run_config
+    from fedincent.config.compose import compose  # torch and Hydra load here, so that `import fedincent` is instant
+    from fedincent.runs.runner import run as run_config
 
     return run_config(compose(overrides))

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fedincent.results.index import Index
 from fedincent.results.render import MARKS, NAMES, number, paper_text, setting_name
 from fedincent.results.table import fill_cells, load_table
+from fedincent.store.index import Index
 
 
 def main(name: str, dataset: str, *overrides: str) -> None:

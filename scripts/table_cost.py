@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import fedincent
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.results.table import load_table
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fedincent.cli import main
-from fedincent.groups import options_of
+from fedincent.config.groups import options_of
 from tests.conftest import ROOT, TINY
 
 
@@ -111,7 +111,7 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_worked_example_of_the_metrics() -> None:
-    from fedincent.metrics import summarise
+    from fedincent.evaluation.metrics import summarise
 
     alone, final = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.6, 0.7, 0.68, 0.9])
     found = summarise(final, 1 - final, alone, 1 - alone)

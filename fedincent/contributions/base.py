@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fedincent.config.schema import Stateful, option
 from fedincent.federation import Federation, Round
-from fedincent.schema import Stateful, option
 
 FLOOR = 1e-3
 
@@ -26,6 +26,8 @@ class Baseline:
 @dataclass(kw_only=True)
 class Contribution(Stateful):
     """Base of all measures; a fixed one sets `values` in `start` and is done."""
+
+    group: ClassVar[str] = "contribution"
 
     def start(self, federation: Federation, baseline: Baseline) -> None:
         """Set what is known before the first round: `values` (N), the contributions as they stand."""

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.contributions import shapley
 from fedincent.contributions.base import Baseline, Running
 from fedincent.federation import Federation, Round
-from fedincent.schema import option
 
 AT_ONCE = 64  # coalition models in memory
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fedincent.config import option
 from fedincent.contributions.base import Baseline, Contribution
 from fedincent.federation import Federation
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

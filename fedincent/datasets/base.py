@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedincent.config import Component, option
 from fedincent.errors import ConfigError, DataError
-from fedincent.schema import Component, option
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ class Data:
 @dataclass(kw_only=True)
 class Dataset(Component):
     """A named data set; subclasses say where its files are and how they are read."""
+
+    group: ClassVar[str] = "dataset"
 
     name: ClassVar[str] = ""
     hint: ClassVar[str] = ""  # how to get the files, for the error message

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedincent.config import option
 from fedincent.datasets.base import Dataset
 from fedincent.errors import DataError
-from fedincent.schema import option
 
 
 def fetch(dataset: Dataset, torchvision_name: str, root: Path, **choices: Any) -> None:

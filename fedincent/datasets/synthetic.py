@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedincent.config import option
 from fedincent.datasets.base import Dataset
-from fedincent.schema import option
 
 FEATURES, CLASSES = 60, 10
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedincent.config import option
 from fedincent.datasets.base import Dataset
 from fedincent.errors import DataError
-from fedincent.schema import option
 
 Sentences = list[tuple[list[str], int]]  # tokens and label
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedincent.federation import Federation, LocalTask, Round
-from fedincent.schema import Recipe, Stateful
+from fedincent.config.schema import Stateful
+from fedincent.federation import Federation, LocalTask, Recipe, Round
 
 
 @dataclass(kw_only=True)
@@ -24,8 +24,11 @@ class Mechanism(Stateful):
     named in `saved` are tensors that go into a checkpoint and come back from it.
     """
 
+    group: ClassVar[str] = "mechanism"
+
     saved: ClassVar[tuple[str, ...]] = ("models",)
     uses_contribution: ClassVar[bool] = False  # whether it asks for the contributions, for the notes of a table
+    alone: ClassVar[bool] = False  # whether clients train without one another
     needs_solo_losses: ClassVar[bool] = False  # whether it asks what each client's own model reaches on its training data
 
     def start(self, federation: Federation) -> None:

@@ -12,11 +12,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.contributions.base import moving_importance
 from fedincent.contributions.cgsv import cosines
 from fedincent.federation import Round
 from fedincent.mechanisms.sparse import SparseReward
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.federation import Round
 from fedincent.mechanisms.common import CommonModel
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.base import Mechanism
-from fedincent.schema import option
 
 log = logging.getLogger("fedincent")
 

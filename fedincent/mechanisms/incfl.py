@@ -14,9 +14,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedincent.federation import Federation, LocalTask, Round
+from fedincent.config import option
+from fedincent.federation import Federation, LocalTask, Recipe, Round
 from fedincent.mechanisms.common import CommonModel
-from fedincent.schema import Recipe, option
 
 
 def undecidedness(gap: Tensor) -> Tensor:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.base import Mechanism
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -14,10 +14,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedincent.federation import Federation, LocalTask, Round
+from fedincent.config import option
+from fedincent.federation import Federation, LocalTask, Recipe, Round
 from fedincent.mechanisms.fedavg import FedAvg
 from fedincent.mechanisms.incfl import gaps
-from fedincent.schema import Recipe, option
 
 
 @dataclass(kw_only=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from fedincent.federation import LocalTask, Round
+from fedincent.config import option
+from fedincent.federation import LocalTask, Recipe, Round
 from fedincent.mechanisms.fedavg import FedAvg
-from fedincent.schema import Recipe, option
 
 
 @dataclass(kw_only=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from fedincent.federation import LocalTask, Round
+from fedincent.config import option
+from fedincent.federation import LocalTask, Recipe, Round
 from fedincent.mechanisms.common import CommonModel
-from fedincent.schema import Recipe, option
 
 
 @dataclass(kw_only=True)

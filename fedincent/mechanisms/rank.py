@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.federation import Round
 from fedincent.mechanisms.base import Mechanism
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

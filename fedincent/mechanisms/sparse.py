@@ -11,10 +11,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.contributions.cgsv import lengths_of
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.base import Mechanism
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

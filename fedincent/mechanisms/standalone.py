@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from fedincent.mechanisms.base import Mechanism
 @dataclass(kw_only=True)
 class Standalone(Mechanism):
     """Every client keeps its own update and gets nobody else's: Θ ← Θ + G."""
+
+    alone: ClassVar[bool] = True
 
     def invite(self, round: Round) -> Tensor:
         return torch.ones(self.federation.n, dtype=torch.bool)

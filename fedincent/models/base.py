@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
 
+from fedincent.config import Component
 from fedincent.datasets import Data
 from fedincent.errors import ConfigError
-from fedincent.schema import Component
 
 
 @dataclass(kw_only=True)
 class Model(Component):
     """An architecture; input shape and classes come from the data set."""
+
+    group: ClassVar[str] = "model"
 
     def build(self, data: Data) -> nn.Module:
         """A fresh module for this data; its input is a batch of `data.shape`, its output a batch of class scores."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from fedincent.config import option
 from fedincent.datasets import Data
 from fedincent.models.base import Model, refuse
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fedincent.config import option
 from fedincent.datasets import Data
 from fedincent.models.base import Model, refuse
 from fedincent.models.pooling import blocked, dense, halve
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from fedincent.config import option
 from fedincent.datasets import Data
 from fedincent.errors import ConfigError
 from fedincent.models.base import Model, refuse
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

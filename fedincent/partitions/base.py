@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from fedincent.config import Component, option
 from fedincent.errors import ConfigError, FedincentError
-from fedincent.schema import Component, option
 
 log = logging.getLogger("fedincent")
 Shares = list[np.ndarray]  # indices of the samples that each client holds
@@ -18,6 +19,8 @@ Shares = list[np.ndarray]  # indices of the samples that each client holds
 @dataclass(kw_only=True)
 class Partition(Component):
     """Which samples each client holds, and what is done to them."""
+
+    group: ClassVar[str] = "partition"
 
     min_size: int = option("every client holds at least so many samples", low=1)
 

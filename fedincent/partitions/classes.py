@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedincent.config import option
 from fedincent.errors import ConfigError
 from fedincent.partitions.base import Partition, Shares, log, shuffled_classes
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from fedincent.config import option
 from fedincent.partitions.base import Partition, Shares, first_fit, shuffled_classes
-from fedincent.schema import option
 
 
 @dataclass(kw_only=True)

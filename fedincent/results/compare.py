@@ -11,11 +11,11 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from fedincent.describe import METRICS, show
 from fedincent.errors import ConfigError, suggest
-from fedincent.results.index import Index
-from fedincent.results.store import Result
+from fedincent.evaluation.measures import METRICS, show
 from fedincent.results.sweep_table import flat
+from fedincent.store.folder import Result
+from fedincent.store.index import Index
 
 BARS = "▁▂▃▄▅▆▇█"
 MACHINE = ("executor", "logger", "device", "force", "results_dir", "checkpoint_every", "keep_checkpoint", "hints")

@@ -21,14 +21,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedincent.config import Config, compose
+from fedincent.campaigns.plan import last_of_each
+from fedincent.config.compose import compose
+from fedincent.config.groups import read_group
+from fedincent.config.run import Config
 from fedincent.errors import ConfigError
-from fedincent.groups import read_group
-from fedincent.metrics import pearson
-from fedincent.results.files import replacing, write_text
-from fedincent.results.index import Index
-from fedincent.results.plan import last_of_each
-from fedincent.results.store import Result
+from fedincent.evaluation.metrics import pearson
+from fedincent.store.files import replacing, write_text
+from fedincent.store.folder import Result
+from fedincent.store.index import Index
 
 STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)))  # told apart without colour too
 SHOWN = 6  # clients in a panel of curves

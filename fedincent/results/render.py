@@ -10,9 +10,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedincent.results.files import write_text
-from fedincent.results.measures import measure_of
+from fedincent.evaluation.measures import measure_of
 from fedincent.results.table import Cell, Cells, PaperTable, best_methods
+from fedincent.store.files import write_text
 
 MARKS = {True: "✓", False: "✗", None: ""}
 LEGEND = (

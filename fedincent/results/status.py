@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from fedincent.campaigns.slurm import note_of, queue, read_ledger, read_note
 from fedincent.errors import FedincentError
-from fedincent.launchers.slurm import note_of, queue, read_ledger, read_note
-from fedincent.results.index import Index
+from fedincent.store.index import Index
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fedincent.errors import ConfigError
-from fedincent.results.index import Index
-from fedincent.results.measures import MEASURES, measure_of, value_of
+from fedincent.evaluation.measures import MEASURES, measure_of, value_of
+from fedincent.store.index import Index
 
 
 def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from fedincent.config import Config, compose
+from fedincent.config.compose import compose
+from fedincent.config.groups import options_of, read_group
+from fedincent.config.run import Config
 from fedincent.errors import ConfigError, suggest
-from fedincent.groups import options_of, read_group
-from fedincent.results.index import Index
-from fedincent.results.measures import MEASURES, measure_of, value_of
+from fedincent.evaluation.measures import MEASURES, measure_of, value_of
+from fedincent.store.index import Index
 
 PARAMETERS = {"dirichlet": "beta", "classes": "k", "noise": "sigma", "quantity": "beta"}  # what a setting's number is
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedincent.schema import option
+from fedincent.config import option
 from fedincent.training.executor import Executor
 from fedincent.training.processes import Processes, cores
 from fedincent.training.serial import Serial

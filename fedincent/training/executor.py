@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fedincent.config import Component
 from fedincent.federation import LocalTask
-from fedincent.schema import Component
 from fedincent.training.loop import Report, Workload
 
 Tick = Callable[[], None]  # called whenever one more client is done
@@ -20,6 +20,8 @@ Tick = Callable[[], None]  # called whenever one more client is done
 @dataclass(kw_only=True)
 class Executor(Component):
     """Base of all executors: opened with a workload, closed at the end, the same results from each of a numerics class."""
+
+    group: ClassVar[str] = "executor"
 
     numerics: ClassVar[str] = "exact"  # executors of one class agree bit for bit on one machine
     devices: ClassVar[tuple[str, ...]] = ("cpu",)

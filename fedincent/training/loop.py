@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fedincent.federation import Layout, LocalTask, Shards, Streams
-from fedincent.schema import Recipe
+from fedincent.federation import Layout, LocalTask, Recipe, Shards, Streams
 from fedincent.training.augment import crop_and_flip
 from fedincent.training.optimizers import OPTIMIZERS
 

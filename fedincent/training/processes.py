@@ -16,9 +16,9 @@ import torch
 import torch.multiprocessing
 from torch import Tensor
 
+from fedincent.config import option
 from fedincent.errors import WorkerError
 from fedincent.federation import Layout, LocalTask
-from fedincent.schema import option
 from fedincent.training.executor import Executor, Tick
 from fedincent.training.loop import Report, Trainer, Workload
 

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from fedincent.config import option
 from fedincent.federation import LocalTask
-from fedincent.schema import option
 from fedincent.training.executor import Executor, Tick
 from fedincent.training.loop import JUDGE_BATCH, Report, Trainer, Workload, epoch_of
 from fedincent.training.optimizers import OPTIMIZERS

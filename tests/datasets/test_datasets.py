@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.datasets import Data, load, verify
 from fedincent.datasets.base import cache_folder
 from fedincent.datasets.text import parse_tree, tokens_of

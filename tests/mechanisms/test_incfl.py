@@ -10,14 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.errors import ConfigError
+from fedincent.evaluation.metrics import own_metrics
+from fedincent.federation import Recipe
 from fedincent.mechanisms.fedavg import FedAvg
 from fedincent.mechanisms.incfl import IncFL, undecidedness
 from fedincent.mechanisms.mw_fed import MWFed
-from fedincent.metrics import own_metrics
-from fedincent.runner import run
-from fedincent.schema import Recipe
+from fedincent.runs.runner import run
 from tests.conftest import random_updates
 
 RECIPE = Recipe(optimizer="sgd", lr=0.1, decay=1.0, batch_size=5, local_epochs=1, local_steps=10, augment="none")

@@ -11,12 +11,12 @@ from torch import nn
 
 from fedincent.contributions.base import moving_importance
 from fedincent.contributions.cgsv import CosineImportance
+from fedincent.federation import Recipe
 from fedincent.mechanisms.cgsv import CGSV
 from fedincent.mechanisms.fedavg_finetune import FedAvgFinetune
 from fedincent.mechanisms.lg_fedavg import LGFedAvg
 from fedincent.mechanisms.rank import Rank
 from fedincent.mechanisms.sparse import add_largest
-from fedincent.schema import Recipe
 from tests.conftest import baseline, random_updates
 
 

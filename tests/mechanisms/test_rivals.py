@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedincent.cli import main
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.contributions.cgsv import CosineImportance, EuclideanCloseness
 from fedincent.contributions.coalitions import LeaveOneOut, Shapley
 from fedincent.errors import ConfigError
@@ -20,7 +20,7 @@ from fedincent.mechanisms.fedavg import FedAvg
 from fedincent.mechanisms.qffl import QFFL
 from fedincent.mechanisms.round_robin import RoundRobin
 from fedincent.mechanisms.sparse import SparseReward
-from fedincent.runner import run
+from fedincent.runs.runner import run
 from tests.conftest import baseline, random_updates
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.datasets import Data
 from fedincent.errors import ConfigError
 from fedincent.federation import Layout

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
 from fedincent.models.text import MeanOfWords, SentenceCNN, TextCNN

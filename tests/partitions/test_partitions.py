@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.datasets import Data
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.federation import Streams, make_shards

@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 import fedincent
+from fedincent.campaigns.plan import last_of_each, missing_jobs
 from fedincent.cli import main
+from fedincent.config.groups import options_of
 from fedincent.errors import ConfigError
-from fedincent.groups import options_of
 from fedincent.results.figures import load_figure
-from fedincent.results.index import Index
-from fedincent.results.plan import last_of_each, missing_jobs
 from fedincent.results.table import Cell, Printed, best_methods, load_table, printed_numbers, setting_overrides
-from fedincent.runner import run
+from fedincent.runs.runner import run
+from fedincent.store.index import Index
 from tests.conftest import OWN_TABLE
 
 

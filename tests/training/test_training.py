@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fedincent.errors import WorkerError
-from fedincent.federation import Layout, LocalTask, Shards, Streams
-from fedincent.schema import Recipe
+from fedincent.federation import Layout, LocalTask, Recipe, Shards, Streams
 from fedincent.training.augment import crop_and_flip
 from fedincent.training.executor import Executor, distinct_rows
 from fedincent.training.loop import Trainer, Workload, epoch_of

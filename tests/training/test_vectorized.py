@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from fedincent.config import compose
+from fedincent.config.compose import compose
 from fedincent.datasets import Data
-from fedincent.federation import Layout, LocalTask, Round, Shards, Streams
+from fedincent.federation import Layout, LocalTask, Recipe, Round, Shards, Streams
 from fedincent.mechanisms.cgsv import CGSV
 from fedincent.mechanisms.iafl import IAFL
 from fedincent.mechanisms.lg_fedavg import LGFedAvg
-from fedincent.schema import Recipe
 from fedincent.training.loop import Workload
 from fedincent.training.serial import Serial
 from fedincent.training.vectorized import Vectorized

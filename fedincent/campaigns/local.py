@@ -1,0 +1,95 @@
+"""Runs as processes of this machine, each on one core; forked from a server that has imported everything once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from fedincent.campaigns.launcher import (
+    DONE,
+    FAILED,
+    LOST,
+    RUNNING,
+    Launcher,
+    Order,
+    State,
+    last_words,
+    log_of,
+    overrides_of,
+    run_here,
+)
+from fedincent.training.processes import cores
+
+PRELOADED = ["fedincent.config.compose", "fedincent.runs.runner", "hydra._internal.hydra", "hydra.errors", "pandas"]
+
+SERVER_GONE = 255  # what multiprocessing says of a process whose fork server died
+
+
+@dataclass(kw_only=True)
+class Local(Launcher):
+    """As many processes at once as there are cores (or --jobs)."""
+
+    def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
+        self.results_dir, self.at_once = results_dir, at_once or cores()
+        self.processes: dict[str, tuple[ForkServerProcess, Order]] = {}
+        self.context = multiprocessing.get_context("forkserver")
+        self.context.set_forkserver_preload(PRELOADED)
+        return {}
+
+    def submit(self, orders: Sequence[Order]) -> list[str]:
+        handles = []
+        for order in orders:
+            log = log_of(order, self.results_dir)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            arguments = overrides_of(order, self.results_dir, 0)
+            process = self.context.Process(target=carry, args=(arguments, str(log), dict(os.environ)))
+            process.start()
+            handles.append(str(process.pid))
+            self.processes[handles[-1]] = (process, order)
+        return handles
+
+    def states(self, handles: Sequence[str]) -> dict[str, State]:
+        return {handle: self.state(handle) for handle in handles}
+
+    def state(self, handle: str) -> State:
+        """How a process stands: ended by a signal, it is lost."""
+        process, order = self.processes[handle]
+        if process.exitcode is None:
+            return State(RUNNING, f"process {handle}")
+        del self.processes[handle]
+        if process.exitcode == 0:
+            return State(DONE)
+        log = log_of(order, self.results_dir)
+        if process.exitcode < 0:
+            return State(LOST, message=f"ended by signal {-process.exitcode} (log: {log})")
+        if process.exitcode == SERVER_GONE or not log.is_file():
+            return State(LOST, message="its process could not be watched")
+        return State(FAILED, message=f"{last_words(log.read_text(encoding='utf-8', errors='replace'))} (log: {log})")
+
+    def cancel(self, handles: Sequence[str]) -> None:
+        ending = [self.processes.pop(handle)[0] for handle in handles if handle in self.processes]
+        for process in ending:
+            process.terminate()
+        for process in ending:
+            process.join(10)
+            if process.exitcode is None:
+                process.kill()
+
+    def close(self) -> None:
+        self.cancel(list(self.processes))
+
+
+def carry(arguments: list[str], log: str, environment: dict[str, str]) -> None:
+    """In a process of its own: one run, its output in its log. The server's environment is that of the first run."""
+    os.environ.clear()
+    os.environ.update(environment)
+    with open(log, "w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    error, _ = run_here(arguments)
+    sys.exit(0 if error is None else 1)

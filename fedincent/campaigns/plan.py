@@ -1,0 +1,235 @@
+"""The runs that a table, figure or sweep still needs, and seeing to it that a launcher carries them out.
+
+Runs that share a standalone baseline wait for it instead of computing it twice. One that fails does not stop the others;
+one whose worker died is started again. The store is the only meeting point: a plan that was killed goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedincent.campaigns.launcher import DONE, FAILED, LOST, QUEUED, RUNNING, Launcher, Order, State
+from fedincent.config.run import Config
+from fedincent.errors import ConfigError, FedincentError
+from fedincent.store.index import Index, key_of
+
+
+@dataclass
+class Job:
+    """One run still to be done: its command line, the key of its baseline, and whether that is among the jobs."""
+
+    label: str
+    overrides: list[str]
+    builds_on: str | None = None
+    needs: str | None = None
+
+
+def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> dict[str, Job]:
+    """The runs that are wanted and not stored, by key; baselines that are missing come as jobs of their own."""
+    jobs: dict[str, Job] = {}
+    for overrides, config in wishes:
+        found = index.find(config)
+        if found and found.has_curve(config.eval_every):
+            continue
+        dataset = config.choices["dataset"]
+        base = needs = None
+        if config.choices["mechanism"] != "standalone":
+            base = key_of(config.identity(alone=True), dataset)
+            if index.find(config, alone=True) is None:
+                needs = base
+                plain = [
+                    o for o in overrides if not o.startswith(("mechanism", "contribution", "participation", "eval_every"))
+                ]
+                alone = last_of_each([*plain, "mechanism=standalone"])
+                jobs.setdefault(base, Job(" ".join(alone), alone))
+        key = key_of(config.identity(alone=False), dataset)
+        asked = last_of_each(overrides)
+        if base is None or key not in jobs:  # a standalone run that is itself wanted may ask for a curve
+            jobs[key] = Job(" ".join(asked), asked, base, needs)
+    return jobs
+
+
+def last_of_each(overrides: list[str]) -> list[str]:
+    """Overrides without those that a later one of the same name undoes."""
+    last = {override.split("=", 1)[0]: override for override in overrides}
+    return [override for override in dict.fromkeys(overrides) if last[override.split("=", 1)[0]] == override]
+
+
+def tag_of(key: str) -> str:
+    """A short name of a run, the same every time."""
+    return hashlib.sha256(key.encode()).hexdigest()[:12]
+
+
+class Plan:
+    """Jobs on their way: waiting, in flight by handle, done, failed; a line is shown whenever one changes."""
+
+    def __init__(self, jobs: dict[str, Job], launcher: Launcher, in_flight: dict[str, str]) -> None:
+        self.launcher, self.total = launcher, len(jobs)
+        self.waiting = dict(jobs)
+        self.flying: dict[str, tuple[str, Job, State]] = {}  # by handle
+        self.done: set[str] = set()
+        self.failures: list[str] = []
+        self.losses = Counter[str]()
+        self.begun = time.monotonic()
+        words = [set(job.overrides) for job in jobs.values()]
+        self.shared = set.intersection(*words) if len(words) > 1 else set()
+        if self.shared:
+            all_with = " ".join(word for word in next(iter(jobs.values())).overrides if word in self.shared)
+            print(f"{len(jobs)} runs, all with {all_with}", file=sys.stderr)
+        for key in jobs:
+            if tag_of(key) in in_flight:
+                self.flying[in_flight[tag_of(key)]] = (key, self.waiting.pop(key), State(QUEUED))
+        if self.flying:
+            self.say("found", f"{len(self.flying)} that were launched before and go on")
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether anything waits or is in flight."""
+        return bool(self.waiting or self.flying)
+
+    def name(self, job: Job) -> str:
+        """A run by what sets it apart from the others."""
+        return " ".join(word for word in job.overrides if word not in self.shared) or job.label
+
+    def say(self, event: str, words: str) -> None:
+        """One line: what happened, and how the whole stands."""
+        phases = Counter(state.phase for _, _, state in self.flying.values())
+        ended = len(self.done) + len(self.failures)
+        spent = time.monotonic() - self.begun
+        left = f", {spent / ended * (self.total - ended) / 60:.0f} min to go" if ended else ""
+        counts = (
+            f"{len(self.done)}/{self.total} done, {phases[RUNNING]} running, {phases[QUEUED] + len(self.waiting)} queued"
+        )
+        print(f"[{counts}, {len(self.failures)} failed{left}] {event} {words}", file=sys.stderr, flush=True)
+
+    def submit(self) -> None:
+        """Order whatever can begin: its baseline is there, or on its way where the engine can wait for it."""
+        handles = {key: handle for handle, (key, _, _) in self.flying.items()}
+        chosen: list[tuple[str, Job, str | None]] = []
+        room = self.launcher.room(len(self.flying))
+        for key, job in list(self.waiting.items()):
+            base = job.needs
+            if base is not None and base not in self.done:
+                if base not in self.waiting and base not in handles:
+                    del self.waiting[key]
+                    self.fail(job, "its standalone baseline failed")
+                    continue
+                if base not in handles or not self.launcher.chains:
+                    continue
+            if len(chosen) < room:
+                chosen.append((key, job, handles.get(base) if base else None))
+        if not chosen:
+            return
+        orders = [Order(tag_of(k), j.label, tuple(j.overrides), j.builds_on, after) for k, j, after in chosen]
+        for (key, job, _), handle in zip(chosen, self.launcher.submit(orders), strict=True):
+            del self.waiting[key]
+            self.flying[handle] = (key, job, State(QUEUED))
+
+    def look(self) -> None:
+        """See how the runs in flight stand."""
+        for handle, state in self.launcher.states(list(self.flying)).items():
+            key, job, before = self.flying[handle]
+            if state.phase in (QUEUED, RUNNING):
+                self.flying[handle] = (key, job, state)
+                if state.phase == RUNNING and before.phase != RUNNING:
+                    self.say("start ", f"{self.name(job)} ({state.where})" if state.where else self.name(job))
+                continue
+            del self.flying[handle]
+            if state.phase == DONE:
+                self.done.add(key)
+                self.say("done  ", self.name(job))
+            elif state.phase == FAILED:
+                self.fail(job, state.message)
+            elif state.phase == LOST:
+                self.lose(key, job, state.message)
+
+    def fail(self, job: Job, why: str) -> None:
+        """A run that is given up."""
+        self.failures.append(f"{job.label}: {why}")
+        self.say("FAILED", f"{self.name(job)}: {why}")
+
+    def lose(self, key: str, job: Job, why: str) -> None:
+        """A run whose worker is gone: once more, unless that happened too often. One that only waited has lost nothing."""
+        if job.needs is not None and job.needs not in self.done:
+            self.waiting[key] = job  # the engine dropped it with its baseline
+            return
+        self.losses[key] += 1
+        if self.losses[key] > self.launcher.retries:
+            self.fail(job, f"its worker died {self.losses[key]} times; the last time: {why}")
+        else:
+            self.waiting[key] = job
+            self.say("again ", f"{self.name(job)}: its worker died: {why}")
+
+
+def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_once: int | None, detach: bool) -> list[str]:
+    """Have all jobs carried out; what is said at the end of those that failed. Ctrl-C ends the running ones too."""
+    in_flight = launcher.open(results_dir, at_once)
+    plan = Plan(jobs, launcher, in_flight)
+    try:
+        while plan.unfinished:
+            while plan.waiting and launcher.room(len(plan.flying)) > 0:
+                before = len(plan.waiting)
+                plan.submit()
+                if len(plan.waiting) == before:
+                    break
+            if detach:
+                plan.look()
+                look = f"`fedincent status --results {results_dir}` looks at them"
+                plan.say("detached:", f"the jobs go on; {look}, the same command without --detach waits and renders")
+                return plan.failures
+            time.sleep(launcher.pause)
+            plan.look()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) or not launcher.chains:
+            launcher.cancel(list(plan.flying))
+            print(f"ended {len(plan.flying)} that were queued or running", file=sys.stderr)
+        elif plan.flying:
+            plan.say("stopped:", "the jobs go on; the same command finds them again")
+        raise
+    finally:
+        launcher.close()
+    return plan.failures
+
+
+def run_missing(
+    wishes: list[tuple[list[str], Config]],
+    results_dir: Path,
+    launcher: Launcher,
+    at_once: int | None,
+    dry_run: bool,
+    detach: bool,
+) -> None:
+    """Do what is missing, or only list it; an error at the end if anything failed."""
+    if detach and not launcher.chains:
+        raise ConfigError("launcher", type(launcher).__name__.lower(), "only launcher=slurm goes on without us (--detach)")
+    if detach and at_once:
+        raise ConfigError(
+            "--jobs", at_once, "cannot be kept to with --detach, which puts all jobs into SLURM's queue at once"
+        )
+    jobs = missing_jobs(wishes, Index(results_dir))
+    if dry_run:
+        folder = os.environ.get("FEDINCENT_PLUGINS")
+        plugins = f"--plugins {shlex.quote(folder)} " if folder else ""
+        place = f" results_dir={shlex.quote(str(results_dir))}" if results_dir != Path("results") else ""
+        for job in jobs.values():
+            print(f"fedincent run {plugins}{job.label}{place}")
+        alone = len({job.needs for job in jobs.values()} - {None})
+        words = f", the standalone runs they build on among them ({alone})" if alone and alone < len(jobs) else ""
+        print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)
+        return
+    if not jobs:
+        print(f"all {len(wishes)} runs are there", file=sys.stderr)
+        return
+    failures = carry_out(jobs, launcher, results_dir, at_once, detach)
+    if failures:
+        raise FedincentError(
+            f"{len(failures)} of {len(jobs)} runs failed; the same command tries those again:\n  " + "\n  ".join(failures)
+        )

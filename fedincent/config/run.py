@@ -1,0 +1,89 @@
+"""The typed configuration of one run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fedincent.config.schema import counts, option
+
+if TYPE_CHECKING:  # the groups' own rooms come later; what a field holds was checked by its group
+    from fedincent.contributions import Contribution
+    from fedincent.datasets import Dataset
+    from fedincent.federation import Recipe
+    from fedincent.mechanisms import Mechanism
+    from fedincent.models import Model
+    from fedincent.partitions import Partition
+    from fedincent.runs.loggers import Logger
+    from fedincent.training import Executor
+
+
+@dataclass(kw_only=True)
+class Config:
+    """One run, completely described."""
+
+    seed: int = option("everything random in a run follows from it", low=0)
+    n_clients: int = option("number of clients N", low=1)
+    rounds: int = option("rounds of training T, and epochs of standalone training", low=1)
+    participation: str | float = option(
+        "how often clients join a round: full, linear (client i of N with probability (1+i/N)/2), or one probability",
+        choices=("full", "linear"),
+        above=0,
+        high=1,
+    )
+    per_round: int = option(
+        "exactly so many clients, drawn at random, train in a round; 0: by participation", low=0, neutral=0
+    )
+    client_test_fraction: float = option(
+        "share of each client's samples that is kept from training, for tests of its own", low=0, below=1, neutral=0.0
+    )
+    unseen_clients: int = option(
+        "clients, made like the others, that only judge the common model on their own tests", low=0, neutral=0
+    )
+    solo_steps: int = option("steps of standalone training; 0: as many passes as there are rounds", low=0, neutral=0)
+    held_out: float = option("share of the training data taken out before partitioning, to validate on", low=0, below=1)
+    ipr_strict: bool = option("count a client as better off only if it gains, not if it stays the same")
+    on_divergence: str = option("when a client's loss becomes NaN or infinite", choices=("stop", "drop"))
+    eval_every: int = option("judge all clients' models every so many rounds, for curves; 0: at the end alone", low=0)
+    trace: bool = option(
+        "note what the mechanism does for each client in each round (trace.csv), and each client's importance and loss on "
+        "all training data",
+        neutral=False,
+    )
+    tune_epochs: int = option(
+        "after training, passes by which every client tunes its model on its own data, at the last round's rate, to be "
+        "judged again",
+        low=0,
+        neutral=0,
+    )
+    tune_steps: int = option("the same in steps", low=0, neutral=0)
+    device: str = option("where to compute", choices=("auto", "cpu", "cuda"))
+    force: bool = option("run anew even if the result is there")
+    results_dir: str = option("folder of results")
+    checkpoint_every: float = option("seconds between checkpoints", low=0)
+    keep_checkpoint: bool = option("keep the final models with a finished run")
+    hints: Mapping[str, Any] = option("what a paper recommends for this data set; mechanisms' files refer to it")
+    training: Recipe
+    dataset: Dataset
+    partition: Partition
+    model: Model
+    mechanism: Mechanism
+    contribution: Contribution
+    executor: Executor
+    logger: Logger
+    choices: dict[str, str] = field(init=False)  # which YAML was chosen in each group
+    raw: dict[str, Any] = field(init=False)  # the plain values, for config.yaml
+
+    def identity(self, alone: bool) -> dict[str, Any]:
+        """What of the configuration can change a run's numbers (of standalone training, where `alone`)."""
+        plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
+        plain += ["client_test_fraction", "unseen_clients", "solo_steps"]
+        parts = ["training", "partition", "model"]
+        if not (alone or self.mechanism.alone):  # which depends on nothing else, so that all share it
+            plain += ["participation", "per_round", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
+            parts += ["mechanism", "contribution"]
+        fields = {field.name: field for field in dataclasses.fields(self)}
+        values = {name: getattr(self, name) for name in plain if counts(fields[name], getattr(self, name))}
+        return {**values, **{name: getattr(self, name).identity() for name in parts}}

@@ -1,0 +1,1 @@
+"""What the clients make of the models: judged sets, judgement, metrics."""

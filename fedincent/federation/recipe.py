@@ -1,0 +1,27 @@
+"""How a client trains in a round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fedincent.config import Component, option
+
+
+@dataclass(kw_only=True)
+class Recipe(Component):
+    """How a client trains in a round; a data set's YAML sets the paper's values."""
+
+    group: ClassVar[str] = "training"
+
+    optimizer: str = option("local optimizer, fresh in every round", choices=("adam", "sgd"))
+    lr: float = option("learning rate of the first round", above=0)
+    decay: float = option("factor on the learning rate from one round to the next", above=0, high=1)
+    batch_size: int = option("samples in a local step", low=1)
+    local_epochs: int = option("passes over the client's data in a round", low=1)
+    local_steps: int = option("so many steps in a round instead of passes; 0: passes", low=0, neutral=0)
+    augment: str = option("what is done to a training image at each pass", choices=("none", "crop_flip"))
+
+    def rate(self, round_index: int) -> float:
+        """lr_t = lr_0 · decay^t, t = 0 in the first round."""
+        return self.lr * self.decay**round_index

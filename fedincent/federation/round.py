@@ -1,0 +1,101 @@
+"""What a mechanism sees: the federation, and one round of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedincent.federation.layout import Layout
+from fedincent.federation.streams import Streams
+
+if TYPE_CHECKING:
+    from fedincent.contributions.base import Contribution
+
+BLOCK = 512  # columns of a block of a product
+WORTH_THREADS = 2e9  # multiplications; below that, starting threads takes longer than they save
+
+
+@dataclass
+class Federation:
+    """All that a mechanism may know of the clients and the server, passed in by the runner."""
+
+    initial: Tensor  # θ_0 of the seed (D), where everybody starts
+    layout: Layout
+    sizes: Tensor  # samples per client (N)
+    participation: Tensor  # the probability with which each client joins a round (N)
+    streams: Streams
+    contribution: Contribution
+    judge: Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (M×D), "test" or "held_out" → accuracy, loss (M)
+    cores: int = 1  # that large products may use
+    per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
+    solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
+
+    @property
+    def n(self) -> int:
+        """Number of clients N."""
+        return len(self.sizes)
+
+    @property
+    def data_shares(self) -> Tensor:
+        """Each client's share of all training samples (N, float64)."""
+        return self.sizes.double() / self.sizes.sum()
+
+    @property
+    def dim(self) -> int:
+        """Length of a row, D."""
+        return self.layout.dim
+
+    def replicas(self) -> Tensor:
+        """A model of its own for every client, all equal to θ_0 (N×D)."""
+        return self.initial.repeat(self.n, 1)
+
+    def add_product(self, models: Tensor, shares: np.ndarray | Tensor, updates: Tensor) -> None:
+        """Θ ← Θ + S·G, in place: models and updates N×D, shares N×N.
+
+        On a CPU it goes block by block of columns, each computed by one thread: faster than all at once, and the same
+        sums however many cores share the blocks.
+        """
+        weights = torch.as_tensor(shares).to(updates)
+        if models.device.type != "cpu":
+            models.addmm_(weights, updates)
+            return
+
+        def add(start: int) -> None:
+            block = slice(start, start + BLOCK)
+            models[:, block].addmm_(weights, updates[:, block])
+
+        starts = range(0, self.dim, BLOCK)
+        if self.cores == 1 or models.numel() * self.n < WORTH_THREADS:
+            for start in starts:
+                add(start)
+        else:
+            with ThreadPoolExecutor(self.cores, initializer=lambda: torch.set_num_threads(1)) as pool:
+                list(pool.map(add, starts))
+
+
+@dataclass
+class Round:
+    """One round as a mechanism sees it."""
+
+    index: int  # 0 in the first round
+    lr: float  # the recipe's learning rate in this round
+    streams: Streams
+    joined: Tensor  # who trained (N, boolean)
+    losses: Tensor  # mean local training loss (N); nan for those who did not train
+    incoming_losses: Tensor  # of the incoming models on the clients' own training data (N); nan where no task asked for it
+    trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
+
+    def note(self, name: str, values: Callable[[], Tensor]) -> None:
+        """Keep a number per client (N) of this round for trace.csv; found out only where somebody wants to know."""
+        if self.trace is not None:
+            self.trace[name] = values().double().cpu()
+
+    def stream(self, purpose: str) -> np.random.Generator:
+        """This round's generator for one purpose."""
+        return self.streams(purpose, self.index)

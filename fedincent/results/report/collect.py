@@ -1,0 +1,238 @@
+"""What the page shows, as plain values: every run with its clients, curves and command, and every table's cells."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+import fedincent
+from fedincent.config.groups import conf_folder, group_folders, options_of
+from fedincent.evaluation.measures import MEASURES, measure_of
+from fedincent.results.compare import MACHINE
+from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
+from fedincent.results.sweep_table import flat
+from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells, load_table
+from fedincent.store.folder import Result
+from fedincent.store.index import Index
+
+SHOWN_METRICS = {
+    "ipr_accuracy": "IPR",
+    "ipr_loss": "IPR by loss",
+    "pearson": "Pearson ρ",
+    "accuracy_mean": "mean accuracy, %",
+    "accuracy_max": "highest accuracy, %",
+    "accuracy_gain": "mean gain, points",
+}
+
+
+CHOSEN = ("dataset", "partition", "model", "mechanism", "contribution")
+OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
+
+
+def collect(results_dir: Path) -> dict[str, Any]:
+    """Everything the page knows; runs that cannot be read are listed by name and reason."""
+    index = Index(results_dir)
+    runs, damaged = [], [{"path": path.parent.name, "why": "summary.json cannot be read"} for path in index.damaged]
+    for result in index.runs.values():
+        try:
+            runs.append(describe_run(result))
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            damaged.append({"path": result.path.name, "why": f"{type(error).__name__}: {error}"})
+    finished = {path.parent.name for path in (results_dir / "runs").glob("*/summary.json")}
+    unfinished = sorted(p.name for p in (results_dir / "runs").glob("*") if p.is_dir() and p.name not in finished)
+    return {
+        "version": fedincent.__version__,
+        "made": datetime.datetime.now().isoformat(timespec="minutes"),
+        "runs": sorted(runs, key=lambda run: run["name"]),
+        "damaged": damaged,
+        "unfinished": unfinished,
+        "tables": tables_of(index),
+        "metrics": {name: {"label": label, "scale": MEASURES[name].scale} for name, label in SHOWN_METRICS.items()},
+    }
+
+
+def numbers(values: Any, digits: int = 5) -> list[float | None]:
+    """A column as short numbers; None for what is not one."""
+    return [None if not np.isfinite(v) else round(float(v), digits) for v in np.asarray(values, dtype=float)]
+
+
+def describe_run(result: Result) -> dict[str, Any]:
+    """One run for the page."""
+    summary, clients, rounds = result.summary, result.clients, result.rounds
+    config = yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))
+    chosen = {name: str(value) for name, value in summary["choices"].items()}
+    asked = unusual_values(chosen, config)
+    own = [word.removeprefix("mechanism.") for word in asked if word.startswith(OWN_FIELDS)]
+    when = datetime.datetime.fromtimestamp((result.path / "summary.json").stat().st_mtime)
+    columns = {
+        name: numbers(clients[name])
+        for name in ("n_samples", "contribution", "standalone_accuracy", "accuracy", "loss", "importance")
+        if name in clients
+    }
+    reward, reward_label = columns["accuracy"], "final accuracy"
+    if (result.path / "trace.csv").is_file() and "share" in (trace := result.trace):
+        last = trace[trace["round"] == trace["round"].max()].sort_values("client")
+        reward, reward_label = numbers(last.share), "share of the aggregate in the last round"
+    return {
+        "name": result.path.name,
+        "when": when.isoformat(timespec="minutes"),
+        "choices": chosen,
+        "variant": " ".join([chosen["mechanism"], *own]),
+        "setting": setting_label(chosen, config, asked),
+        "seed": summary["seed"],
+        "n_clients": summary["n_clients"],
+        "rounds": summary["rounds"],
+        "metrics": {name: summary.get(name) for name in SHOWN_METRICS},
+        "seconds": round(summary["seconds"]["total"], 1),
+        "versions": summary["versions"],
+        "notes": summary["notes"],
+        "clients": {**columns, "reward": reward},
+        "reward_label": reward_label,
+        "curve": curve_of(rounds),
+        "partition": partition_of(result.path),
+        "command": command(chosen, asked),
+        "config": (result.path / "config.yaml").read_text(encoding="utf-8"),
+    }
+
+
+def setting_label(chosen: dict[str, str], config: dict[str, Any], asked: list[str]) -> str:
+    """What mechanisms are compared on: data set, partition, model, N and whatever else is not as usual."""
+    others = [word for word in asked if not word.startswith((*OWN_FIELDS, "seed=", "n_clients=", "eval_every=", "trace="))]
+    plain = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}, N {config['n_clients']}"
+    return f"{plain}, {' '.join(others)}" if others else plain
+
+
+def curve_of(rounds: pd.DataFrame) -> dict[str, Any]:
+    """Accuracy over the rounds with its spread over the clients where it was judged, else the training loss."""
+    columns = [name for name in rounds if name.startswith("client_")]
+    if columns:
+        judged = rounds.dropna(subset=["accuracy_mean"])
+        values = judged[columns].to_numpy()
+        quantiles = {name: numbers(np.quantile(values, q, axis=1)) for name, q in (("low", 0), ("high", 1))}
+        inner = {name: numbers(np.quantile(values, q, axis=1)) for name, q in (("q1", 0.25), ("q3", 0.75))}
+        mean = numbers(judged["accuracy_mean"])
+        return {"what": "accuracy", "round": judged["round"].tolist(), "mean": mean, **quantiles, **inner}
+    known = rounds.dropna(subset=["train_loss"])
+    return {"what": "training loss", "round": known["round"].tolist(), "mean": numbers(known["train_loss"])}
+
+
+def partition_of(folder: Path) -> list[list[int]] | None:
+    """Samples by client and class, where the run noted them."""
+    path = folder / "partition.csv"
+    return pd.read_csv(path).drop(columns="client").to_numpy().tolist() if path.is_file() else None
+
+
+def unusual_values(chosen: dict[str, str], config: dict[str, Any]) -> list[str]:
+    """Every NAME=VALUE of a run that the chosen YAML files do not set."""
+    usual = flat(usual_values(*(chosen[group] for group in CHOSEN)))
+    words = []
+    for name, value in flat(config).items():
+        told = name.endswith("_target_") or name.split(".")[0] in MACHINE
+        expected = usual.get(name, "?")
+        if expected == "${hints.cgsv_gamma}":
+            expected = config["hints"]["cgsv_gamma"]
+        if not told and expected != value:
+            words.append(f"{name}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}")
+    return words
+
+
+def command(chosen: dict[str, str], asked: list[str]) -> str:
+    """The line that asks for this very run."""
+    plugins = os.environ.get("FEDINCENT_PLUGINS")
+    words = [*(["--plugins", plugins] if plugins else []), *(f"{group}={chosen[group]}" for group in CHOSEN), *asked]
+    return "fedincent run " + " ".join(shlex.quote(word) for word in words)
+
+
+@functools.cache
+def usual_values(*choices: str) -> dict[str, Any]:
+    """What the chosen YAML files set, by the order in which they count."""
+    values = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))
+    order = ("model", "partition", "contribution", "mechanism", "dataset")
+    for group in order:
+        name = dict(zip(CHOSEN, choices, strict=True))[group]
+        for folder in group_folders(group):
+            path = folder / f"{name}.yaml"
+            if path.is_file():
+                text = path.read_text(encoding="utf-8")
+                content = yaml.safe_load(text) or {}
+                merge(values, content if "@package _global_" in text else {group: content})
+    return {name: value for name, value in values.items() if name not in ("defaults", "hydra")}
+
+
+def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    """Nested values on top of others."""
+    for name, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(name), dict):
+            merge(into[name], value)
+        else:
+            into[name] = value
+
+
+def tables_of(index: Index) -> list[dict[str, Any]]:
+    """Every paper's table of which anything was run."""
+    present = {result.summary["choices"]["dataset"] for result in index.runs.values()}
+    found = []
+    for name in options_of("table"):
+        table = load_table(name)
+        labels = sorted({d for d, _ in table.rows if dataset_of(table, d) in present})
+        cells = fill_cells(table, index, None, {"dataset": labels}) if labels else {}
+        if any(cell.done for cell in cells.values()):
+            found.append(describe_table(table, cells))
+    return sorted(found, key=lambda table: -table["done"] / table["cells"])
+
+
+def dataset_of(table: PaperTable, label: str) -> str:
+    """The data set that a row's label means."""
+    words = [word for word in table.datasets.get(label, []) if word.startswith("dataset=")]
+    return words[0].removeprefix("dataset=") if words else label
+
+
+def describe_table(table: PaperTable, cells: Cells) -> dict[str, Any]:
+    """A table's rows of which anything was run."""
+    methods = list(table.columns)
+    rows = []
+    for dataset, setting in table.rows:
+        for metric in table.metrics:
+            row = {m: cells[dataset, setting, m, metric] for m in methods if (dataset, setting, m, metric) in cells}
+            if not any(cell.done for cell in row.values()):
+                continue
+            best = best_methods(row, paper=False)
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "setting": setting_name(setting),
+                    "metric": measure_of(metric).label,
+                    "cells": [
+                        {
+                            "ours": ours_text(cell, m in best).rstrip(" ✓✗"),
+                            "value": cell.mean,
+                            "paper": paper_text(cell),
+                            "agrees": cell.agrees,
+                            "seeds": f"{cell.done}/{cell.wanted}",
+                        }
+                        for m, cell in row.items()
+                    ],
+                }
+            )
+    done = [cell for cell in cells.values() if cell.done]
+    judged = [cell.agrees for cell in done if cell.agrees is not None]
+    return {
+        "name": table.name,
+        "title": table.title,
+        "methods": [NAMES.get(m, m) for m in methods],
+        "rows": rows,
+        "cells": len(table.rows) * len(methods) * len(table.metrics),
+        "done": len(done),
+        "compared": len(judged),
+        "agree": sum(judged),
+        "notes": sorted({f"{m}: {note}" for (_, _, m, _), cell in cells.items() for note in cell.notes}),
+    }

@@ -1,0 +1,1 @@
+"""One run, top to bottom."""

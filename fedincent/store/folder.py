@@ -1,0 +1,184 @@
+"""The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
+
+    <results_dir>/runs/<readable-name>-<hash>/
+        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  [trace.csv  unseen.csv]  checkpoint.safetensors
+summary.json is written last: a folder that has one is finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from fedincent.errors import FedincentError
+from fedincent.store.files import load_tensors, read_frame, replacing, save_tensors, write_json, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger("fedincent")
+Files = dict[str, bytes]  # a finished run's files by name
+RESULT_FILES = ("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "trace.csv", "unseen.csv", "summary.json")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    def has_curve(self, eval_every: int) -> bool:
+        """Whether the models were judged at least as often as asked for."""
+        stored = self.summary["eval_every"]
+        return eval_every == 0 or (stored > 0 and eval_every % stored == 0)
+
+    @property
+    def clients(self) -> pd.DataFrame:
+        """One row per client: client, n_samples, contribution, standalone_accuracy, standalone_loss, accuracy, loss."""
+        return read_frame(self.path / "clients.csv")
+
+    @property
+    def rounds(self) -> pd.DataFrame:
+        """One row per round; where models were judged, also their accuracies."""
+        return read_frame(self.path / "rounds.csv")
+
+    @property
+    def unseen(self) -> pd.DataFrame:
+        """One row per unseen client, of a run that has any: its own tests by the common model and by its own model."""
+        return read_frame(self.path / "unseen.csv")
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """One row per round and client, of a run with trace=true: importance, train_loss, and what the mechanism notes."""
+        return read_frame(self.path / "trace.csv")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A half-done run: its tensors, how many rounds are done, and what was noted of them."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+
+class RunFolder:
+    """One run's place in the store."""
+
+    def __init__(self, results_dir: Path, name: str, identity: dict[str, Any]) -> None:
+        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
+        self.key = f"{name}-{digest}"
+        self.path = results_dir / "runs" / self.key
+        self.identity = identity
+
+    def result(self, eval_every: int = 0) -> Result | None:
+        """The finished run, if there is one whose curve is at least as fine as asked for."""
+        path = self.path / "summary.json"
+        try:
+            summary = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise FedincentError(f"{path} is damaged ({error}); delete that folder and run again") from error
+        result = Result(self.path, summary)
+        return result if result.has_curve(eval_every) else None
+
+    @contextlib.contextmanager
+    def locked(self, on_wait: Callable[[str], None]) -> Iterator[None]:
+        """Hold this run for oneself; whoever comes second is told so and waits. The system frees it if we are killed."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / "run.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            who = "another process"
+            with contextlib.suppress(FileNotFoundError):
+                who = (self.path / "run.owner").read_text()
+            on_wait(f"{self.key} is being run by {who}; waiting for it")
+            lock.acquire()
+        try:
+            write_text(self.path / "run.owner", f"process {os.getpid()} on {socket.gethostname()}")
+            for leftover in self.path.glob(".*.*"):  # scratch files of a killed process
+                leftover.unlink(missing_ok=True)
+            yield
+        finally:
+            (self.path / "run.owner").unlink(missing_ok=True)
+            lock.release()
+
+    def forget_checkpoint(self) -> None:
+        """Begin from the first round; a finished result stays until the new one takes its place."""
+        (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+
+    def checkpoint(self) -> Checkpoint | None:
+        """Where a half-done run stopped; a damaged checkpoint is put aside with a warning."""
+        path = self.path / "checkpoint.safetensors"
+        if not path.is_file():
+            return None
+        try:
+            return Checkpoint(*load_tensors(path))
+        except ValueError as error:
+            log.warning("%s; starting this run anew", error)
+            path.rename(path.with_suffix(".damaged"))
+            return None
+
+    def save_checkpoint(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Remember where the run stands."""
+        save_tensors(self.path / "checkpoint.safetensors", tensors, facts)
+
+    def save_config(self, values: dict[str, Any]) -> None:
+        """Write config.yaml: the whole configuration, but for where on this machine the results go."""
+        portable = {name: value for name, value in values.items() if name != "results_dir"}
+        write_text(self.path / "config.yaml", yaml.safe_dump(portable, sort_keys=False, allow_unicode=True))
+
+    def save_partition(self, counts: np.ndarray) -> None:
+        """Write partition.csv: who holds how many samples of which class (N×classes)."""
+        names = ",".join(f"class_{k}" for k in range(counts.shape[1]))
+        lines = [f"{client},{','.join(map(str, row))}" for client, row in enumerate(counts.tolist())]
+        write_text(self.path / "partition.csv", "\n".join([f"client,{names}", *lines, ""]))
+
+    def finish(
+        self,
+        summary: dict[str, Any],
+        clients: pd.DataFrame,
+        rounds: pd.DataFrame,
+        keep_checkpoint: bool,
+        more: Mapping[str, pd.DataFrame],
+    ) -> Result:
+        """Write the result's files (`more`: further ones by name), summary.json last."""
+        for name, frame in more.items():
+            write_text(self.path / f"{name}.csv", frame.to_csv(index=False))
+        write_text(self.path / "clients.csv", clients.to_csv(index=False))
+        write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
+        write_json(self.path / "summary.json", {**summary, "identity": self.identity})
+        if not keep_checkpoint:
+            (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
+        return Result(self.path, {**summary, "identity": self.identity})
+
+
+def result_files(folder: Path) -> Files:
+    """A finished run's files, to be sent elsewhere; not its checkpoint."""
+    return {name: (folder / name).read_bytes() for name in RESULT_FILES if (folder / name).is_file()}
+
+
+def receive(results_dir: Path, name: str, files: Files) -> None:
+    """Put a finished run that was carried out elsewhere into a store, summary.json last."""
+    folder = results_dir / "runs" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "run.lock"):
+        for file in RESULT_FILES:
+            if file in files:
+                with replacing(folder / file) as scratch:
+                    scratch.write_bytes(files[file])
