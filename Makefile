@@ -22,7 +22,7 @@ run: setup ## IAFL over 50 clients on the embedded digits: IPR, Pearson ρ, accu
 	$(BIN)/fedincent run
 
 test: setup ## all tests but the slow ones
-	$(BIN)/pytest -n auto -m 'not slow'
+	$(BIN)/pytest -n auto --dist loadgroup -m 'not slow'
 
 test-slow: setup ## the slow tests too (real data, minutes)
 	$(BIN)/pytest

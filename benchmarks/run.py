@@ -23,16 +23,18 @@ import torch
 import fedincent
 from benchmarks import bare
 from fedincent.config.compose import compose
-from fedincent.federation import Federation, Layout, LocalTask, Recipe, Round, Shards, Streams
+from fedincent.federation import Federation, Job, Judged, Layout, LocalTask, Round, Shards, Streams
 from fedincent.models.image import ConvNet
+from fedincent.objectives import Classification
 from fedincent.runs.runner import complete
 from fedincent.runs.stage import Stage
 from fedincent.runs.view import View
-from fedincent.training.loop import Workload
+from fedincent.training import Workload
+from fedincent.training.loop import Supervised
 from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial
 
-RECIPE = Recipe(optimizer="adam", lr=0.001, decay=1.0, batch_size=64, local_epochs=1, local_steps=0, augment="none")
+RECIPE = compose(["training.lr=0.001", "training.decay=1.0", "training.batch_size=64"]).training
 TOTAL = 60_000  # training samples: 50 clients × 1,200, as Fashion-MNIST
 REPETITIONS = int(os.environ.get("BENCH_REPETITIONS", "5"))
 JUDGED = 10  # models judged in one repetition; the cost per model does not depend on how many there are
@@ -59,7 +61,9 @@ def workload(n_clients: int) -> Workload:
     x, y = pixels(TOTAL)
     bounds = np.linspace(0, TOTAL, n_clients + 1).astype(int).tolist()
     torch.manual_seed(0)
-    return Workload(ConvNet(1, 28, 28, 10), Shards(x, y, bounds), {"test": pixels(10_000)}, RECIPE, Streams(0))
+    judged = {"test": Judged(*pixels(10_000))}
+    shards = Shards(x, y, bounds)
+    return Workload(ConvNet(1, 28, 28, 10), shards, judged, RECIPE, Streams(0), Classification(), Supervised)
 
 
 def spread(name: str, ratios: list[float], target: str) -> Row:
@@ -76,20 +80,20 @@ def training_and_judging() -> list[Row]:
     model = bare.TextbookCNN()
     start = {name: value.clone() for name, value in model.state_dict().items()}
     rows = Layout(work.module).flatten(work.module).repeat(50, 1)
-    tasks = {client: LocalTask(lr=0.001) for client in range(50)}
+    jobs = jobs_of(50)
     torch.set_num_threads(1)
     pair = bare.TwoProcesses(x, y, bounds)
     serial, processes = Serial(), Processes(workers=2)
     processes.open(work)
     serial.open(work)
-    test = work.judged["test"]
+    test = work.judged["test"].of()
     weights = [start] * JUDGED
     models = rows[:JUDGED] + 1e-3 * torch.arange(JUDGED)[:, None]
     sides: dict[str, Callable[[], object]] = {
         "bare": lambda: bare.train_round(model, start, x, y, bounds, range(50)),
-        "serial": lambda: serial.train(0, rows, tasks, lambda: None),
+        "serial": lambda: serial.train(0, rows, jobs, lambda: None),
         "bare 2": lambda: pair.train_round(start),
-        "processes": lambda: processes.train(0, rows, tasks, lambda: None),
+        "processes": lambda: processes.train(0, rows, jobs, lambda: None),
         "bare judging": lambda: bare.evaluate(model, weights, *test),
         "judging": lambda: serial.judge(models, "test"),
     }
@@ -115,6 +119,11 @@ def training_and_judging() -> list[Row]:
     ]
 
 
+def jobs_of(n: int) -> list[Job]:
+    """Everybody trains the model of its own row."""
+    return [Job(client, client, LocalTask(lr=0.001)) for client in range(n)]
+
+
 def full_round(index: int, n: int) -> Round:
     """A round that everybody joined."""
     return Round(index, 0.001, Streams(0), torch.ones(n, dtype=torch.bool), torch.zeros(n), torch.zeros(n))
@@ -133,17 +142,18 @@ def growth() -> list[Row]:
             federation = make_federation(work, n, executor)
             mechanism = compose(["mechanism=iafl"]).mechanism
             mechanism.start(federation)
-            tasks = {client: LocalTask(lr=0.001) for client in range(n)}
+            jobs = jobs_of(n)
 
-            def play(index: int, mechanism=mechanism, executor=executor, tasks=tasks, n=n) -> None:  # type: ignore[no-untyped-def]
+            def play(index: int, mechanism=mechanism, executor=executor, n=n) -> None:  # type: ignore[no-untyped-def]
                 round = full_round(index, n)
-                updates, _ = executor.train(index, mechanism.incoming(round), tasks, lambda: None)
-                mechanism.reward(round, updates)
+                pool, round.jobs = mechanism.jobs(round, RECIPE)
+                updates, _ = executor.train(index, pool, round.jobs, lambda: None)
+                mechanism.receive(round, updates)
 
             play(0)
             times.append(min(seconds(lambda: play(1)), seconds(lambda: play(2))))
             models = mechanism.models
-            alone[n].append(seconds(lambda: executor.train(3, models, tasks, lambda: None)))  # noqa: B023
+            alone[n].append(seconds(lambda: executor.train(3, models, jobs, lambda: None)))  # noqa: B023
             if n == 50:
                 for name, share in mechanism_shares(work, executor, times[-1]).items():
                     shares.setdefault(name, []).append(share)
@@ -203,10 +213,9 @@ def whole_run() -> list[Row]:
         np.savez(Path(folder) / "fmnist.npz", x_train=images, y_train=y, x_test=images[:10_000], y_test=y[:10_000])
         os.environ["FEDINCENT_CACHE"] = folder
         overrides = ["dataset=fmnist", f"dataset.root={folder}", f"results_dir={folder}/results", "partition=iid"]
-        config = compose([*overrides, "executor=processes", "executor.workers=2"])
-        stage = Stage(config, View())
-        complete(stage, compose(["mechanism=standalone"]).mechanism)
-        stage.close()
+        alone = Stage(compose([*overrides, "executor=processes", "executor.workers=2", "mechanism=standalone"]), View())
+        complete(alone, alone.config)
+        alone.close()
         begun = time.perf_counter()
         fresh = Stage(compose([*overrides, "executor=processes", "executor.workers=2"]), View())
         training = 0.0
@@ -221,7 +230,7 @@ def whole_run() -> list[Row]:
                 training += time.perf_counter() - started
 
         Processes.train = timed  # type: ignore[method-assign]
-        complete(fresh, fresh.config.mechanism)
+        complete(fresh, fresh.config)
         fresh.close()
         whole = time.perf_counter() - begun
         Processes.train = train  # type: ignore[method-assign]

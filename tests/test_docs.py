@@ -114,7 +114,8 @@ def test_the_worked_example_of_the_metrics() -> None:
     from fedincent.evaluation.metrics import summarise
 
     alone, final = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.6, 0.7, 0.68, 0.9])
-    found = summarise(final, 1 - final, alone, 1 - alone)
+    columns = {"accuracy": final, "loss": 1 - final, "reference_accuracy": alone, "reference_loss": 1 - alone}
+    found = summarise({**columns, "strict": False})
     assert (found["ipr_accuracy"], found["accuracy_mean"], found["accuracy_max"]) == (0.75, pytest.approx(0.72), 0.9)
     assert found["pearson"] == pytest.approx(0.89, abs=0.005) and found["accuracy_gain"] == pytest.approx(0.07)
 

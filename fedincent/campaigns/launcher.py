@@ -1,6 +1,6 @@
 """What a launcher is: it takes orders for runs, and tells how they stand. The store is where results meet.
 
-The plan (results/plan.py) decides what is run and what again; a launcher only knows how to start runs on its engine, how
+The plan (plan.py) decides what is run and what again; a launcher only knows how to start runs on its engine, how
 to look at them and how to end them. A run that ends by itself, well or not, is never repeated; one whose worker is gone
 ("lost") is, and goes on from its checkpoint.
 """
@@ -22,7 +22,7 @@ import yaml
 from fedincent.config.groups import read_group
 from fedincent.config.schema import Component, build, option
 from fedincent.errors import ConfigError, FedincentError
-from fedincent.evaluation.measures import one_line
+from fedincent.evaluation.metrics import one_line
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 
@@ -34,8 +34,8 @@ class Order:
     tag: str  # short, the same whenever the same run is ordered
     label: str  # for people, and for the log's name
     overrides: tuple[str, ...]
-    builds_on: str | None = None  # the key of its standalone baseline in the store
-    after: str | None = None  # the handle of a run in flight that must end well first; only where the engine `chains`
+    builds_on: tuple[str, ...] = ()  # keys in the store of the runs it builds on
+    after: tuple[str, ...] = ()  # handles of runs in flight that must end well first; only where the engine `chains`
 
 
 @dataclass(frozen=True)

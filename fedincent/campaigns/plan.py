@@ -1,7 +1,7 @@
 """The runs that a table, figure or sweep still needs, and seeing to it that a launcher carries them out.
 
-Runs that share a standalone baseline wait for it instead of computing it twice. One that fails does not stop the others;
-one whose worker died is started again. The store is the only meeting point: a plan that was killed goes on.
+Runs that build on the same run (standalone training, say) wait for it instead of computing it twice. One that fails does not
+stop the others; one whose worker died is started again. The store is the only meeting point: a plan that was killed goes on.
 """
 
 from __future__ import annotations
@@ -17,43 +17,41 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedincent.campaigns.launcher import DONE, FAILED, LOST, QUEUED, RUNNING, Launcher, Order, State
+from fedincent.config.compose import line_of
+from fedincent.config.references import references
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, FedincentError
-from fedincent.store.index import Index, key_of
+from fedincent.store.identity import key_of_config
+from fedincent.store.index import Index
 
 
 @dataclass
 class Job:
-    """One run still to be done: its command line, the key of its baseline, and whether that is among the jobs."""
+    """One run still to be done: its command line, the keys of the runs it builds on, and those of them among the jobs."""
 
     label: str
     overrides: list[str]
-    builds_on: str | None = None
-    needs: str | None = None
+    builds_on: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> dict[str, Job]:
-    """The runs that are wanted and not stored, by key; baselines that are missing come as jobs of their own."""
+    """The runs that are wanted and not stored, by key; what they build on and is missing comes as jobs of their own."""
     jobs: dict[str, Job] = {}
     for overrides, config in wishes:
         found = index.find(config)
         if found and found.has_curve(config.eval_every):
             continue
-        dataset = config.choices["dataset"]
-        base = needs = None
-        if config.choices["mechanism"] != "standalone":
-            base = key_of(config.identity(alone=True), dataset)
-            if index.find(config, alone=True) is None:
-                needs = base
-                plain = [
-                    o for o in overrides if not o.startswith(("mechanism", "contribution", "participation", "eval_every"))
-                ]
-                alone = last_of_each([*plain, "mechanism=standalone"])
-                jobs.setdefault(base, Job(" ".join(alone), alone))
-        key = key_of(config.identity(alone=False), dataset)
+        others = {key_of_config(other): other for other in references(config).values()}
+        for key, other in others.items():
+            if key not in index.runs and key not in jobs:
+                line = line_of(other)
+                jobs[key] = Job(" ".join(line), line)
+        key = key_of_config(config)
         asked = last_of_each(overrides)
-        if base is None or key not in jobs:  # a standalone run that is itself wanted may ask for a curve
-            jobs[key] = Job(" ".join(asked), asked, base, needs)
+        if not others or key not in jobs:  # a run that others build on may itself be wanted, with a curve
+            needs = tuple(key for key in others if key not in index.runs)
+            jobs[key] = Job(" ".join(asked), asked, tuple(others), needs)
     return jobs
 
 
@@ -111,21 +109,20 @@ class Plan:
         print(f"[{counts}, {len(self.failures)} failed{left}] {event} {words}", file=sys.stderr, flush=True)
 
     def submit(self) -> None:
-        """Order whatever can begin: its baseline is there, or on its way where the engine can wait for it."""
+        """Order whatever can begin: what it builds on is there, or on its way where the engine can wait for it."""
         handles = {key: handle for handle, (key, _, _) in self.flying.items()}
-        chosen: list[tuple[str, Job, str | None]] = []
+        chosen: list[tuple[str, Job, tuple[str, ...]]] = []
         room = self.launcher.room(len(self.flying))
         for key, job in list(self.waiting.items()):
-            base = job.needs
-            if base is not None and base not in self.done:
-                if base not in self.waiting and base not in handles:
-                    del self.waiting[key]
-                    self.fail(job, "its standalone baseline failed")
-                    continue
-                if base not in handles or not self.launcher.chains:
-                    continue
+            ahead = [base for base in job.needs if base not in self.done]
+            if any(base not in self.waiting and base not in handles for base in ahead):
+                del self.waiting[key]
+                self.fail(job, "a run that it builds on failed")
+                continue
+            if any(base not in handles for base in ahead) or (ahead and not self.launcher.chains):
+                continue
             if len(chosen) < room:
-                chosen.append((key, job, handles.get(base) if base else None))
+                chosen.append((key, job, tuple(handles[base] for base in ahead)))
         if not chosen:
             return
         orders = [Order(tag_of(k), j.label, tuple(j.overrides), j.builds_on, after) for k, j, after in chosen]
@@ -158,8 +155,8 @@ class Plan:
 
     def lose(self, key: str, job: Job, why: str) -> None:
         """A run whose worker is gone: once more, unless that happened too often. One that only waited has lost nothing."""
-        if job.needs is not None and job.needs not in self.done:
-            self.waiting[key] = job  # the engine dropped it with its baseline
+        if any(base not in self.done for base in job.needs):
+            self.waiting[key] = job  # the engine dropped it with what it builds on
             return
         self.losses[key] += 1
         if self.losses[key] > self.launcher.retries:
@@ -221,8 +218,8 @@ def run_missing(
         place = f" results_dir={shlex.quote(str(results_dir))}" if results_dir != Path("results") else ""
         for job in jobs.values():
             print(f"fedincent run {plugins}{job.label}{place}")
-        alone = len({job.needs for job in jobs.values()} - {None})
-        words = f", the standalone runs they build on among them ({alone})" if alone and alone < len(jobs) else ""
+        based = len({base for job in jobs.values() for base in job.needs})
+        words = f", the runs that others build on among them ({based})" if based and based < len(jobs) else ""
         print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)
         return
     if not jobs:

@@ -1,7 +1,7 @@
 """Runs as Ray tasks, on this machine or on a cluster.
 
 Where a worker sees the results folder (a shared file system, or this machine), it works there, and a run whose worker
-died goes on from its checkpoint. Where it does not, it works in a folder of its own with a copy of the baseline it builds
+died goes on from its checkpoint. Where it does not, it works in a folder of its own with a copy of the runs it builds
 on, and the finished run's files come back through Ray.
 """
 
@@ -113,15 +113,13 @@ class Ray(Launcher):
         log.warning("no node of the cluster has what a run is to have (%s): runs wait until one comes", wanted)
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
-        if any(order.builds_on and order.builds_on not in self.index.runs for order in orders):
+        if any(key not in self.index.runs for order in orders for key in order.builds_on):
             self.index = Index(self.results_dir)  # workers that see it have written there
         for order in orders:
-            baseline: tuple[str, Files] | None = None
-            if order.builds_on and order.builds_on in self.index.runs:
-                stored = self.index.runs[order.builds_on].path
-                baseline = (stored.name, result_files(stored))
+            stored = [self.index.runs[key].path for key in order.builds_on if key in self.index.runs]
+            others = {path.name: result_files(path) for path in stored}
             reference = self.task.remote(
-                order, str(self.results_dir), self.token, os.getcwd(), self.gpus, baseline, self.board
+                order, str(self.results_dir), self.token, os.getcwd(), self.gpus, others, self.board
             )
             self.flying[reference.hex()] = (reference, order)
         return list(self.flying)[-len(orders) :]
@@ -202,7 +200,7 @@ class Board:
 
 
 def carry(
-    order: Order, results_dir: str, token: str, folder: str, gpus: float, baseline: tuple[str, Files] | None, board: Any
+    order: Order, results_dir: str, token: str, folder: str, gpus: float, others: dict[str, Files], board: Any
 ) -> tuple[str | None, str, dict[str, Files]]:
     """In a worker: one run. Gives what went wrong (or none), its output, and its files where the store is not shared."""
     board.note.remote(order.tag, f"{socket.gethostname()}, process {os.getpid()}")
@@ -214,9 +212,8 @@ def carry(
         return error, output, {}
     with tempfile.TemporaryDirectory(prefix="fedincent-") as scratch:
         here = Path(scratch)
-        if baseline:
-            receive(here, *baseline)
+        for name, files in others.items():
+            receive(here, name, files)
         error, output = run_here(overrides_of(order, here, gpus))
         finished = [path.parent for path in (here / "runs").glob("*/summary.json")]
-        known = {baseline[0]} if baseline else set()
-        return error, output, {path.name: result_files(path) for path in finished if path.name not in known}
+        return error, output, {path.name: result_files(path) for path in finished if path.name not in others}

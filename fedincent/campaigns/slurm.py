@@ -111,7 +111,7 @@ class Slurm(Launcher):
         """What the job of a run does."""
         return Task(overrides_of(order, self.results_dir, self.gpus), str(self.note(order.tag)))
 
-    def parameters(self, after: str | None) -> dict[str, Any]:
+    def parameters(self, after: Sequence[str]) -> dict[str, Any]:
         """What submitit is told of a job."""
         extra = {"kill-on-invalid-dep": "yes", **self.extra}
         return {
@@ -123,7 +123,7 @@ class Slurm(Launcher):
             "partition": self.partition,
             "account": self.account,
             "setup": list(self.preamble),
-            "dependency": f"afterok:{after}" if after else None,
+            "dependency": f"afterok:{':'.join(after)}" if after else None,
             "stderr_to_stdout": True,
             "additional_parameters": extra,
             "array_parallelism": LARGEST_ARRAY,  # the plan keeps to --jobs

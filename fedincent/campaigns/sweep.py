@@ -33,7 +33,7 @@ def one(node: DictConfig) -> None:
     """One job of the sweep: run it, and print a line on it."""
     from hydra.core.hydra_config import HydraConfig
 
-    from fedincent.evaluation.measures import one_line
+    from fedincent.evaluation.metrics import one_line
     from fedincent.runs.runner import run
 
     chosen = HydraConfig.get()
@@ -63,7 +63,7 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
 
 def print_lines(wishes: Sequence[tuple[list[str], Config]], results_dir: Path) -> None:
     """A line on each run of a sweep that a launcher of ours has carried out."""
-    from fedincent.evaluation.measures import one_line
+    from fedincent.evaluation.metrics import one_line
     from fedincent.store.index import Index
 
     index = Index(results_dir)

@@ -92,11 +92,10 @@ def show(overrides: Sequence[str], output: Path) -> None:
     from fedincent.runs.view import View
 
     stage = Stage(compose(overrides), View())
-    shares = stage.split.train
     held = stage.class_counts
     sizes, kinds = held.sum(1), (held > 0).sum(1)
     choices = stage.config.choices
-    print(f"{choices['dataset']}, {choices['partition']}, {len(shares)} clients, seed {stage.config.seed}")
+    print(f"{choices['dataset']}, {choices['partition']}, {len(held)} clients, seed {stage.config.seed}")
     print(f"samples per client: {sizes.min()} to {sizes.max()}, median {int(np.median(sizes))}, {sizes.sum():,} in all")
     print(f"classes per client: {kinds.min()} to {kinds.max()} of {stage.data.n_classes}")
     draw(held, f"{choices['dataset']}, {choices['partition']}, seed {stage.config.seed}", output)

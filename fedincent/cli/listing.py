@@ -11,15 +11,18 @@ from fedincent.config.groups import options_of
 GROUPS = (
     "datasets",
     "partitions",
+    "disturbances",
     "models",
     "mechanisms",
     "contributions",
+    "behaviours",
     "executors",
     "launchers",
     "loggers",
     "experiments",
     "tables",
     "figures",
+    "metrics",
 )
 
 
@@ -39,7 +42,12 @@ def declare(verbs: Any) -> None:
 
 def act(given: argparse.Namespace) -> None:
     """A line on each choice."""
-    known = options_of(given.group.removesuffix("s"))
+    if given.group == "metrics":
+        from fedincent.evaluation.metrics import METRICS
+
+        known = {name: f"{metric.label}: {metric.meaning}" for name, metric in METRICS.items()}
+    else:
+        known = options_of(given.group.removesuffix("s"))
     width = max(len(name) for name in known)
     for name, line in known.items():
         print(f"{name:<{width}}  {line}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
 import sys
@@ -16,7 +18,10 @@ from fedincent.config.run import Config
 from fedincent.config.schema import build, fill
 from fedincent.errors import ConfigError, suggest
 
-COMPONENTS = ("dataset", "partition", "model", "mechanism", "contribution", "executor", "logger")
+UNKNOWN = object()
+COMPONENTS = (
+    *("dataset", "partition", "disturbance", "model", "mechanism", "contribution", "behaviour", "executor", "logger"),
+)
 
 
 def from_values(values: Mapping[str, Any], choices: Mapping[str, str]) -> Config:
@@ -28,6 +33,7 @@ def from_values(values: Mapping[str, Any], choices: Mapping[str, str]) -> Config
             raise ConfigError(name, node, f"must be one of {', '.join(options_of(name))}")
         typed[name] = build(node, name)
     typed["training"] = build({"_target_": "fedincent.federation.Recipe", **typed["training"]}, "training")
+    typed["stream"] = build({"_target_": "fedincent.partitions.Stream", **typed["stream"]}, "stream")
     config = fill(Config, typed)
     config.choices, config.raw = dict(choices), dict(values)
     return config
@@ -52,6 +58,43 @@ def compose(overrides: Sequence[str] = ()) -> Config:
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(error, overrides) from error
     return from_values(values, own_choices(choices))  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=2000)
+def composed_with(line: tuple[str, ...], plugins: str | None) -> Config:
+    """What a line of overrides means, with a folder of plugins."""
+    return compose(line)
+
+
+def composed(line: Sequence[str]) -> Config:
+    """What a line of overrides means; tables that share their runs ask for the same lines again and again."""
+    return composed_with(tuple(line), os.environ.get("FEDINCENT_PLUGINS"))
+
+
+def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A nested configuration as dotted names."""
+    out: dict[str, Any] = {}
+    for name, value in node.items():
+        out |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return out
+
+
+def line_of(config: Config) -> list[str]:
+    """The shortest line of overrides that means a configuration: choices and fields that are not as usual."""
+    words = [f"dataset={config.choices['dataset']}"]
+    usual = composed(words)
+    words += [f"{group}={name}" for group, name in config.choices.items() if usual.choices[group] != name]
+    known = flat(composed(words).raw)
+    for name, value in flat(config.raw).items():
+        if name != "results_dir" and not name.endswith("_target_") and known.get(name, UNKNOWN) != value:
+            words.append(f"{name}={word_of(value)}")
+    return words
+
+
+def word_of(value: Any) -> str:
+    """A value as Hydra reads it."""
+    plain = isinstance(value, str) and re.fullmatch(r"[\w./~%@:-]*[\w/~]", value)
+    return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 def own_choices(choices: Any) -> dict[str, str]:

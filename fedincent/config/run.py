@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fedincent.config.schema import counts, option
+from fedincent.config.schema import option
 
 if TYPE_CHECKING:  # the groups' own rooms come later; what a field holds was checked by its group
+    from fedincent.behaviours import Behaviour
     from fedincent.contributions import Contribution
     from fedincent.datasets import Dataset
     from fedincent.federation import Recipe
     from fedincent.mechanisms import Mechanism
     from fedincent.models import Model
-    from fedincent.partitions import Partition
+    from fedincent.partitions import Disturbance, Partition, Stream
     from fedincent.runs.loggers import Logger
     from fedincent.training import Executor
 
@@ -39,12 +39,30 @@ class Config:
     client_test_fraction: float = option(
         "share of each client's samples that is kept from training, for tests of its own", low=0, below=1, neutral=0.0
     )
+    client_test_from: str = option(
+        "where a client's own tests come from: its own samples, or the official test set, in the mixture it trains on",
+        choices=("own", "official"),
+        neutral="own",
+    )
+    client_validation_fraction: float = option(
+        "share of each client's training samples that it keeps to validate on", low=0, below=1, neutral=0.0
+    )
     unseen_clients: int = option(
         "clients, made like the others, that only judge the common model on their own tests", low=0, neutral=0
     )
     solo_steps: int = option("steps of standalone training; 0: as many passes as there are rounds", low=0, neutral=0)
     held_out: float = option("share of the training data taken out before partitioning, to validate on", low=0, below=1)
     ipr_strict: bool = option("count a client as better off only if it gains, not if it stays the same")
+    reference: str = option(
+        "what gains and IPR are measured against: standalone training, the model of FedAvg, or nothing",
+        choices=("standalone", "fedavg", "none"),
+        neutral="standalone",
+    )
+    protocol: str = option(
+        "judge the models at the end, or online: after every round, on what arrives next (online.csv)",
+        choices=("final", "online"),
+        neutral="final",
+    )
     on_divergence: str = option("when a client's loss becomes NaN or infinite", choices=("stop", "drop"))
     eval_every: int = option("judge all clients' models every so many rounds, for curves; 0: at the end alone", low=0)
     trace: bool = option(
@@ -68,22 +86,13 @@ class Config:
     training: Recipe
     dataset: Dataset
     partition: Partition
+    disturbance: Disturbance
+    stream: Stream
     model: Model
     mechanism: Mechanism
     contribution: Contribution
+    behaviour: Behaviour
     executor: Executor
     logger: Logger
     choices: dict[str, str] = field(init=False)  # which YAML was chosen in each group
     raw: dict[str, Any] = field(init=False)  # the plain values, for config.yaml
-
-    def identity(self, alone: bool) -> dict[str, Any]:
-        """What of the configuration can change a run's numbers (of standalone training, where `alone`)."""
-        plain = ["seed", "n_clients", "rounds", "held_out", "on_divergence"]
-        plain += ["client_test_fraction", "unseen_clients", "solo_steps"]
-        parts = ["training", "partition", "model"]
-        if not (alone or self.mechanism.alone):  # which depends on nothing else, so that all share it
-            plain += ["participation", "per_round", "ipr_strict", "trace", "tune_epochs", "tune_steps"]
-            parts += ["mechanism", "contribution"]
-        fields = {field.name: field for field in dataclasses.fields(self)}
-        values = {name: getattr(self, name) for name in plain if counts(fields[name], getattr(self, name))}
-        return {**values, **{name: getattr(self, name).identity() for name in parts}}

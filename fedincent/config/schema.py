@@ -59,6 +59,10 @@ class Component:
     group: ClassVar[str] = ""  # the group of YAML files whose choices it is one of
     version: ClassVar[int] = 1  # raise it when a fix changes numbers: old results are then not found any more
 
+    def neutral(self) -> bool:
+        """Whether it leaves everything as it was before there were such components: then no identity names it."""
+        return False
+
     def identity(self) -> dict[str, Any]:
         """What of this component can change a run's numbers."""
         values = {}

@@ -28,10 +28,11 @@ class Contribution(Stateful):
     """Base of all measures; a fixed one sets `values` in `start` and is done."""
 
     group: ClassVar[str] = "contribution"
+    needs_standalone: ClassVar[bool] = False  # whether it asks what the clients reach alone
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
         """Set what is known before the first round: `values` (N), the contributions as they stand."""
-        self.values = baseline.accuracy.new_zeros(federation.n)
+        self.values = torch.zeros(federation.n, dtype=torch.float64)
 
     def measure(self, round: Round, updates: Tensor) -> Tensor:
         """Contributions p (N) in this round, from the updates G (N×D) where the measure needs them."""
@@ -52,7 +53,7 @@ class Running(Contribution):
 
     alpha: float = option("weight of the past in the moving average", low=0, below=1)
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
         self.federation = federation
         self.values = torch.zeros(federation.n, dtype=torch.float64)
 

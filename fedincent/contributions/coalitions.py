@@ -35,7 +35,7 @@ class CoalitionValue(Running):
     def needs_held_out(self) -> bool:
         return self.data == "held_out"
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
         super().start(federation, baseline)
         self.common = federation.initial.clone()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedincent.config import option
 from fedincent.contributions.base import Baseline, Contribution
@@ -13,6 +14,8 @@ from fedincent.federation import Federation
 class StandaloneAccuracy(Contribution):
     """The accuracy a client reaches alone: on the test set as in the paper, or on held-out training data."""
 
+    needs_standalone: ClassVar[bool] = True
+
     data: str = option("which data judge the standalone models", choices=("test", "held_out"))
 
     def reads_test(self) -> str:
@@ -21,7 +24,8 @@ class StandaloneAccuracy(Contribution):
     def needs_held_out(self) -> bool:
         return self.data == "held_out"
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
+        assert baseline is not None
         self.values = baseline.accuracy if self.data == "test" else baseline.held_out_accuracy
 
 
@@ -29,7 +33,7 @@ class StandaloneAccuracy(Contribution):
 class DataSize(Contribution):
     """The number of samples a client holds."""
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
         self.values = federation.sizes.double()
 
 
@@ -37,5 +41,5 @@ class DataSize(Contribution):
 class ParticipationRate(Contribution):
     """The probability with which a client joins a round (see `participation`)."""
 
-    def start(self, federation: Federation, baseline: Baseline) -> None:
+    def start(self, federation: Federation, baseline: Baseline | None) -> None:
         self.values = federation.participation.double()

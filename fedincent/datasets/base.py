@@ -26,13 +26,18 @@ class Data:
     x_test: np.ndarray
     y_test: np.ndarray
     kind: str  # image, features or text
-    n_classes: int
+    n_classes: int  # 0 where the targets are numbers: regression
     vocabulary: int = 0  # number of token ids, for text
     groups: np.ndarray | None = None  # whom each training sample is from (n), where the data set knows: users, writers
     words: tuple[str, ...] = ()  # the words of token ids 2, 3, …, where the data set knows them
     mean: tuple[float, ...] = ()  # per channel (images) or feature, of the training set
     std: tuple[float, ...] = ()
     fingerprint: str = ""  # sha256 of the four arrays
+
+    @property
+    def n_outputs(self) -> int:
+        """How many numbers a model says of a sample: a score for each class, or one prediction."""
+        return self.n_classes or 1
 
     @property
     def shape(self) -> tuple[int, ...]:

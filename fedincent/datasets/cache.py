@@ -119,7 +119,10 @@ def read_npz(path: Path) -> dict[str, Any]:
         if arrays[name].ndim == 3:
             arrays[name] = arrays[name][..., None]
     for name in ("y_train", "y_test"):
-        arrays[name] = arrays[name].reshape(-1).astype(np.int64)
+        numbers = np.issubdtype(arrays[name].dtype, np.floating) and bool((arrays[name] % 1).any())
+        arrays[name] = arrays[name].reshape(-1).astype(np.float64 if numbers else np.int64)
+    if arrays["y_train"].dtype != arrays["y_test"].dtype:
+        arrays |= {name: arrays[name].astype(np.float64) for name in ("y_train", "y_test")}
     return {**arrays, "vocabulary": vocabulary}
 
 
@@ -131,7 +134,8 @@ def describe(arrays: dict[str, np.ndarray], vocabulary: int, paths: list[Path]) 
         raise DataError(f"{paths[0]}: samples and labels do not match: {sizes}")
     if x_train.shape[1:] != x_test.shape[1:] or x_train.ndim not in (2, 4):
         raise DataError(f"{paths[0]}: training samples are {x_train.shape[1:]}, test samples {x_test.shape[1:]}")
-    if y_train.min() < 0 or y_test.min() < 0:
+    regression = np.issubdtype(y_train.dtype, np.floating)
+    if not regression and (y_train.min() < 0 or y_test.min() < 0):
         raise DataError(f"{paths[0]}: labels must be 0, 1, …; found {min(y_train.min(), y_test.min())}")
     kind = "image" if x_train.ndim == 4 else "text" if np.issubdtype(x_train.dtype, np.integer) else "features"
     mean, std = ((), ()) if kind == "text" else moments(x_train)
@@ -141,7 +145,7 @@ def describe(arrays: dict[str, np.ndarray], vocabulary: int, paths: list[Path]) 
         digest.update(arrays[name])
     return {
         "kind": kind,
-        "n_classes": int(max(y_train.max(), y_test.max())) + 1,
+        "n_classes": 0 if regression else int(max(y_train.max(), y_test.max())) + 1,
         "vocabulary": max(vocabulary, int(x_train.max()) + 1, int(x_test.max()) + 1) if kind == "text" else 0,
         "mean": list(mean),
         "std": list(std),

@@ -1,94 +1,166 @@
-"""What the clients make of the models: metrics for the summary, columns for clients.csv, unseen.csv and rounds.csv.
+"""What the clients make of the models: columns for clients.csv, unseen.csv and rounds.csv, and metrics for the summary.
 
 Every client's model is judged on the common test set; where clients keep tests of their own, on those too, by the clients
-that trained and by those that did not. The measure of all is the client's own model, from standalone training.
+that trained and by those that did not. What a gain is measured against is the reference: another run of the same stage,
+standalone training as a rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor
 
-from fedincent.evaluation.metrics import correlations, own_metrics, summarise
+from fedincent.evaluation.metrics import summarise
+from fedincent.evaluation.population import Population
 from fedincent.federation import LocalTask
-from fedincent.runs.stage import Stage
-from fedincent.store.folder import Result
+from fedincent.federation.predictors import Predictor
 
-Judge = Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (N×D), which data: accuracy and loss (N each)
+if TYPE_CHECKING:
+    from fedincent.config.run import Config
+
+Given = Tensor | Predictor  # what the clients are given: N×D, or what is no single row
+Judge = Callable[..., tuple[Tensor, Tensor]]  # models, which data, own=…: score and loss (N each)
 
 
+@dataclass(frozen=True)
+class Reference:
+    """The run that gains are measured against: its name, and its clients.csv and unseen.csv."""
+
+    name: str
+    clients: pd.DataFrame
+    unseen: Callable[[], pd.DataFrame]
+
+
+@dataclass
 class Judgement:
-    """Of models of one stage, against a baseline; without one, of standalone training itself."""
+    """Of models of one stage, against a reference; `alone`: of standalone training, which is its own reference."""
 
-    def __init__(self, stage: Stage, baseline: Result | None, judge: Judge) -> None:
-        self.stage, self.config, self.baseline, self.judge = stage, stage.config, baseline, judge
+    config: Config
+    judge: Judge
+    score: str  # name of the score: accuracy, or mape
+    reference: Reference | None
+    alone: bool
+    contribution: np.ndarray | None  # what is known of the clients' contributions (N), if anything
+    truth: dict[str, np.ndarray]  # what is known of the clients themselves (N each)
+    unseen: Callable[[], Population]
+    initial: Tensor  # θ_0 (D)
 
-    def of_clients(self, models: Tensor, clients: pd.DataFrame, suffix: str, importance: Tensor | None) -> dict[str, Any]:
-        """The metrics of the clients' models (N×D), with `suffix` in their names; columns go into clients.csv."""
-        config, alone = self.config, None if self.baseline is None else self.baseline.clients
-        accuracy, loss = (score.numpy() for score in self.judge(models, "test"))
-        alone_accuracy, alone_loss = (accuracy, loss) if alone is None else (alone.accuracy, alone.loss)
+    def of_clients(
+        self, models: Given, clients: pd.DataFrame, suffix: str, importance: Tensor | None, online: Tensor | None = None
+    ) -> dict[str, Any]:
+        """The metrics of the clients' models, with `suffix` in their names; columns go into clients.csv.
+
+        online: score and loss after every round (T×2×N), where the run asks for it.
+        """
+        columns = self.columns(models, importance)
         if not suffix:
-            clients["contribution"] = accuracy if alone is None else config.contribution.values.numpy()
-            clients["standalone_accuracy"], clients["standalone_loss"] = np.array(alone_accuracy), np.array(alone_loss)
-        clients[f"accuracy{suffix}"], clients[f"loss{suffix}"] = accuracy, loss
-        if alone is None and config.held_out > 0:
-            clients["held_out_accuracy"] = self.judge(models, "held_out")[0].numpy()
-        strict = config.ipr_strict and alone is not None
-        metrics = summarise(accuracy, loss, np.array(alone_accuracy), np.array(alone_loss), strict=strict)
+            if self.alone:
+                clients["contribution"] = columns[self.score]
+            elif self.contribution is not None:
+                clients["contribution"] = self.contribution
+            for what in (self.score, "loss"):
+                if f"reference_{what}" in columns:
+                    clients[f"{self.reference_name}_{what}"] = columns[f"reference_{what}"]
+        for what in (self.score, "loss"):
+            clients[f"{what}{suffix}"] = columns[what]
+        if self.alone and self.config.held_out > 0:
+            clients[f"held_out_{self.score}"] = self.judge(models, "held_out")[0].numpy()
         if importance is not None:
-            train_loss = self.judge(models, "train")[1].numpy()
-            clients["importance"], clients[f"train_loss{suffix}"] = importance.numpy(), train_loss
-            metrics |= correlations(importance.numpy(), accuracy, train_loss)
-        if config.client_test_fraction > 0:
-            own_accuracy, own_loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
-            clients[f"own_accuracy{suffix}"], clients[f"own_loss{suffix}"] = own_accuracy, own_loss
-            if alone is not None:
-                clients[f"incentive_gap{suffix}"] = own_loss - alone.own_loss.to_numpy()
-                metrics |= against(alone, own_accuracy, own_loss, "own")
-        if alone is None:
-            clients["own_train_loss"] = self.stage.seen.judge(models, "train")[1].numpy()
-        return {f"{name}{suffix}": value for name, value in metrics.items()}
+            clients["importance"], clients[f"train_loss{suffix}"] = columns["importance"], columns["train_loss"]
+        if "own_loss" in columns:
+            for what in (f"own_{self.score}", "own_loss"):
+                clients[f"{what}{suffix}"] = columns[what]
+            if not self.alone and "reference_own_loss" in columns:
+                clients[f"incentive_gap{suffix}"] = columns["own_loss"] - columns["reference_own_loss"]
+                if self.reference_name != "standalone":
+                    clients[f"{self.reference_name}_own_{self.score}"] = columns[f"reference_own_{self.score}"]
+        if self.alone:
+            clients["own_train_loss"] = self.judge(models, "train", own=True)[1].numpy()
+        if not suffix:
+            for name, values in self.truth.items():
+                columns[name] = clients[name] = values
+        if online is not None:
+            for place, what in enumerate((self.score, "loss")):
+                columns[f"online_{what}"] = clients[f"online_{what}"] = online[:, place].mean(0).numpy()
+        return summarise(columns, suffix)
 
-    def of_unseen(self, models: Tensor, unseen: pd.DataFrame, task: LocalTask | None) -> dict[str, Any]:
+    @property
+    def reference_name(self) -> str:
+        """What the reference's columns are called by."""
+        return "standalone" if self.alone or self.reference is None else self.reference.name
+
+    def columns(self, models: Given, importance: Tensor | None) -> dict[str, Any]:
+        """All that metrics may ask for."""
+        score, loss = (values.numpy() for values in self.judge(models, "test"))
+        columns: dict[str, Any] = {self.score: score, "loss": loss, "strict": self.config.ipr_strict and not self.alone}
+        if self.alone:
+            columns |= {f"reference_{self.score}": score, "reference_loss": loss}
+        elif self.reference is not None:
+            for what in (self.score, "loss"):
+                columns[f"reference_{what}"] = np.array(self.reference.clients[what])
+        if importance is not None:
+            columns |= {"importance": importance.numpy(), "train_loss": self.judge(models, "train")[1].numpy()}
+        if self.config.client_test_fraction > 0:
+            columns |= self.own(models)
+        return columns
+
+    def own(self, models: Given) -> dict[str, np.ndarray]:
+        """Score and loss on the clients' own tests, and the reference's (N each)."""
+        score, loss = (values.numpy() for values in self.judge(models, "own", own=True))
+        columns = {f"own_{self.score}": score, "own_loss": loss}
+        if not self.alone and self.reference is not None:
+            for what in (f"own_{self.score}", "own_loss"):
+                columns[f"reference_{what}"] = np.array(self.reference.clients[what])
+        return columns
+
+    def of_unseen(self, models: Given, unseen: pd.DataFrame, task: LocalTask | None) -> dict[str, Any]:
         """The common model by clients that did not train it, after they tuned it (`task`); columns go into unseen.csv."""
         config = self.config
         if not config.unseen_clients:
             return {}
-        population, suffix = self.stage.unseen, "" if task is None else "_tuned"
-        if self.baseline is None:
-            start = self.stage.initial.expand(config.unseen_clients, -1)
+        population, suffix = self.unseen(), "" if task is None else "_tuned"
+        assert isinstance(models, Tensor)
+        if self.alone:
+            start = self.initial.expand(config.unseen_clients, -1)
             rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
         else:
             rows = models[:1].expand(config.unseen_clients, -1)
             rows = rows if task is None else population.trained(rows, task, config.rounds + 1)
-        accuracy, loss = (score.numpy() for score in population.judge(rows, "test"))
+        score, loss = (values.numpy() for values in population.judge(rows))
         unseen["n_samples"] = population.train.sizes
-        unseen[f"own_accuracy{suffix}"], unseen[f"own_loss{suffix}"] = accuracy, loss
-        if self.baseline is None:
+        unseen[f"own_{self.score}{suffix}"], unseen[f"own_loss{suffix}"] = score, loss
+        if self.alone or self.reference is None:
             return {}
-        alone = self.baseline.unseen
-        unseen["standalone_accuracy"], unseen["standalone_loss"] = alone.own_accuracy, alone.own_loss
-        return {f"{name}{suffix}": value for name, value in against(alone, accuracy, loss, "unseen").items()}
+        theirs = self.reference.unseen()
+        columns = {f"unseen_{self.score}": score, "unseen_loss": loss}
+        for what in (self.score, "loss"):
+            columns[f"reference_unseen_{what}"] = np.array(theirs[f"own_{what}"])
+            unseen[f"{self.reference_name}_{what}"] = theirs[f"own_{what}"]
+        return summarise(columns, suffix)
 
-    def on_the_way(self, models: Tensor) -> dict[str, float | None]:
-        """How models (N×D) stand after a round, for curves."""
-        accuracy, _ = self.judge(models, "test")
-        row: dict[str, float | None] = {"accuracy_mean": float(accuracy.mean()), "accuracy_max": float(accuracy.max())}
-        row |= {f"client_{i}": float(a) for i, a in enumerate(accuracy)}
-        if self.baseline is None or self.config.client_test_fraction == 0:
+    def on_the_way(self, models: Given) -> dict[str, float | None]:
+        """How models stand after a round, for curves."""
+        score, _ = self.judge(models, "test")
+        row: dict[str, float | None] = {f"{self.score}_mean": float(score.mean()), f"{self.score}_max": float(score.max())}
+        row |= {f"client_{i}": float(a) for i, a in enumerate(score)}
+        if self.alone or self.reference is None or self.config.client_test_fraction == 0:
             return row
-        own_accuracy, own_loss = (score.numpy() for score in self.stage.seen.judge(models, "test"))
-        row |= against(self.baseline.clients, own_accuracy, own_loss, "own")
-        own_train_loss = float(self.stage.seen.judge(models, "train")[1].mean())
-        return row | {"own_loss": own_loss.mean(), "own_train_loss": own_train_loss}
+        columns = self.own(models)
+        own = summarise(columns)
+        row |= {name: own[name] for name in ("ipr_own", "preferred_own") if name in own}
+        own_train_loss = float(self.judge(models, "train", own=True)[1].mean())
+        return row | {"own_loss": columns["own_loss"].mean(), "own_train_loss": own_train_loss}
 
 
-def against(alone: pd.DataFrame, accuracy: np.ndarray, loss: np.ndarray, whose: str) -> dict[str, float | None]:
-    """IPR and the accuracy of the preferred model, a model's scores on clients' own tests (N) against their own models'."""
-    metrics = own_metrics(loss, accuracy, alone.own_loss.to_numpy(), alone.own_accuracy.to_numpy())
-    return {f"{name}_{whose}": value for name, value in metrics.items()}
+def online_frame(online: Tensor, score: str) -> pd.DataFrame:
+    """Score and loss after every round (T×2×N): a line per round and client."""
+    rounds, _, n = online.shape
+    where = torch.cartesian_prod(torch.arange(1, rounds + 1), torch.arange(n))
+    columns = {"round": where[:, 0].numpy(), "client": where[:, 1].numpy()}
+    return pd.DataFrame({**columns, score: online[:, 0].flatten().numpy(), "loss": online[:, 1].flatten().numpy()})

@@ -1,53 +1,402 @@
-"""The incentive metrics: pure functions of arrays over clients (N)."""
+"""The metrics: one entry each, and no other list of them anywhere.
+
+A metric is a function of columns: arrays over clients (N) by name. Tables, figures, the report, the terminal, wandb and
+`fedincent list metrics` read this registry; a new metric is one entry. A metric whose columns a run does not have is not in
+its summary. Nothing heavy is imported here, so that listing them is instant.
+
+Columns: accuracy (or mape) and loss, on the test set; reference_…, of the run that gains are measured against; own_…, on the
+clients' own tests; unseen_…, by clients that did not train; importance; train_loss, on all training data; online_…, averaged
+over the rounds; zeta, the truth about a client. `strict` says whether only a gain counts, `seconds` what took how long.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
+
+from fedincent.evaluation.formulas import (
+    Columns,
+    Metric,
+    correlation,
+    gain,
+    largest,
+    mean,
+    opt_outs,
+    preference,
+    rate,
+    smallest,
+    spread,
+)
+
+ALL = (
+    Metric(
+        "ipr_accuracy",
+        "IPR",
+        "share of clients not worse off than alone",
+        ("accuracy", "reference_accuracy"),
+        rate("accuracy", "reference_accuracy"),
+        tolerance=0.1,
+        title="IPR (accuracy)",
+    ),
+    Metric(
+        "ipr_loss",
+        "IPR by loss",
+        "the same by test loss",
+        ("loss", "reference_loss"),
+        rate("loss", "reference_loss", lower_is_better=True),
+        tolerance=0.1,
+        title="IPR (loss)",
+    ),
+    Metric(
+        "pearson",
+        "ρ",
+        "final against standalone accuracy",
+        ("accuracy", "reference_accuracy"),
+        correlation("accuracy", "reference_accuracy"),
+        tolerance=0.15,
+        title="Pearson ρ",
+    ),
+    Metric(
+        "accuracy_mean",
+        "mean",
+        "over the clients' final models",
+        ("accuracy",),
+        mean("accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=0,
+        title="mean accuracy",
+        unit=" %",
+    ),
+    Metric(
+        "accuracy_max",
+        "highest",
+        "of any client",
+        ("accuracy",),
+        largest("accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=0,
+        title="highest accuracy",
+        unit=" %",
+    ),
+    Metric(
+        "accuracy_gain",
+        "mean gain",
+        "over standalone, in points",
+        ("accuracy", "reference_accuracy"),
+        gain("accuracy", "reference_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        title="mean gain",
+        signed=True,
+    ),
+    Metric(
+        "pearson_importance",
+        "ρ, importance and accuracy",
+        "importance r after the last round against accuracy",
+        ("importance", "accuracy"),
+        correlation("importance", "accuracy"),
+        tolerance=0.15,
+    ),
+    Metric(
+        "pearson_importance_loss",
+        "ρ, importance and −training loss",
+        "the same against minus the loss on all training data",
+        ("importance", "train_loss"),
+        correlation("importance", "train_loss", sign=-1),
+        tolerance=0.15,
+    ),
+    Metric(
+        "ipr_own",
+        "IPR, seen",
+        "share of seen clients that gain, by loss on their own tests",
+        ("own_loss", "own_accuracy", "reference_own_loss", "reference_own_accuracy"),
+        rate("own_loss", "reference_own_loss", lower_is_better=True, strict=True),
+        tolerance=0.1,
+    ),
+    Metric(
+        "preferred_own",
+        "preferred, seen",
+        "accuracy of the model that seen clients prefer, on their own tests",
+        ("own_loss", "own_accuracy", "reference_own_loss", "reference_own_accuracy"),
+        preference("own"),
+        tolerance=0.04,
+        scale=100,
+    ),
+    Metric(
+        "ipr_unseen",
+        "IPR, unseen",
+        "share of unseen clients that gain, by loss on their own tests",
+        ("unseen_loss", "unseen_accuracy", "reference_unseen_loss", "reference_unseen_accuracy"),
+        rate("unseen_loss", "reference_unseen_loss", lower_is_better=True, strict=True),
+        tolerance=0.1,
+    ),
+    Metric(
+        "preferred_unseen",
+        "preferred, unseen",
+        "accuracy of the model that unseen clients prefer, on their own tests",
+        ("unseen_loss", "unseen_accuracy", "reference_unseen_loss", "reference_unseen_accuracy"),
+        preference("unseen"),
+        tolerance=0.04,
+        scale=100,
+    ),
+    Metric(
+        "own_accuracy_mean",
+        "own tests",
+        "mean accuracy on the clients' own tests",
+        ("own_accuracy",),
+        mean("own_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+    ),
+    Metric(
+        "own_accuracy_gain",
+        "own gain",
+        "mean gain on the clients' own tests over the reference, in points",
+        ("own_accuracy", "reference_own_accuracy"),
+        gain("own_accuracy", "reference_own_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        signed=True,
+    ),
+    Metric(
+        "opt_outs",
+        "opt-outs",
+        "share of clients that do not gain accuracy on their own tests",
+        ("own_accuracy", "reference_own_accuracy"),
+        opt_outs("own_accuracy", "reference_own_accuracy"),
+        tolerance=0.1,
+        lower_is_better=True,
+    ),
+    Metric(
+        "ipr_mape",
+        "IPR by MAPE",
+        "share of clients not worse off than alone",
+        ("mape", "reference_mape"),
+        rate("mape", "reference_mape", lower_is_better=True),
+        tolerance=0.1,
+        title="IPR (MAPE)",
+    ),
+    Metric(
+        "mape_mean",
+        "MAPE",
+        "mean absolute percentage error over the clients' final models",
+        ("mape",),
+        mean("mape"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        lower_is_better=True,
+        title="mean MAPE",
+        unit=" %",
+    ),
+    Metric(
+        "mape_gain",
+        "MAPE gain",
+        "how much lower it is than alone, in points",
+        ("mape", "reference_mape"),
+        gain("reference_mape", "mape"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        title="mean gain",
+        signed=True,
+    ),
+    Metric(
+        "online_accuracy_mean",
+        "online accuracy",
+        "accuracy after each round, averaged over rounds and clients",
+        ("online_accuracy",),
+        mean("online_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        title="online accuracy",
+        unit=" %",
+    ),
+    Metric(
+        "online_accuracy_min",
+        "online accuracy, lowest",
+        "lowest of any client, averaged over rounds",
+        ("online_accuracy",),
+        smallest("online_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+    ),
+    Metric(
+        "online_accuracy_max",
+        "online accuracy, highest",
+        "highest of any client, averaged over rounds",
+        ("online_accuracy",),
+        largest("online_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+    ),
+    Metric(
+        "std_online_accuracy",
+        "online accuracy, σ",
+        "standard deviation of it over clients",
+        ("online_accuracy",),
+        spread("online_accuracy"),
+        digits=4,
+        lower_is_better=True,
+    ),
+    Metric(
+        "pearson_online_accuracy",
+        "ρ(ζ, online accuracy)",
+        "how the online accuracy follows the truth ζ about the clients",
+        ("zeta", "online_accuracy"),
+        correlation("zeta", "online_accuracy"),
+        tolerance=0.15,
+        lower_is_better=True,
+    ),
+    Metric(
+        "online_mape_mean",
+        "online MAPE",
+        "MAPE after each round, averaged over rounds and clients",
+        ("online_mape",),
+        mean("online_mape"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        title="online MAPE",
+        unit=" %",
+        lower_is_better=True,
+    ),
+    Metric(
+        "online_mape_min",
+        "online MAPE, lowest",
+        "lowest of any client, averaged over rounds",
+        ("online_mape",),
+        smallest("online_mape"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+        lower_is_better=True,
+    ),
+    Metric(
+        "online_mape_max",
+        "online MAPE, highest",
+        "highest of any client, averaged over rounds",
+        ("online_mape",),
+        largest("online_mape"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+        lower_is_better=True,
+    ),
+    Metric(
+        "std_online_mape",
+        "online MAPE, σ",
+        "standard deviation of it over clients",
+        ("online_mape",),
+        spread("online_mape"),
+        digits=4,
+        lower_is_better=True,
+    ),
+    Metric(
+        "pearson_online_mape",
+        "ρ(ζ, online MAPE)",
+        "how the online MAPE follows the truth ζ about the clients",
+        ("zeta", "online_mape"),
+        correlation("zeta", "online_mape"),
+        tolerance=0.15,
+    ),
+    Metric(
+        "online_loss_mean",
+        "online loss",
+        "loss after each round, averaged over rounds and clients",
+        ("online_loss",),
+        mean("online_loss"),
+        digits=3,
+        lower_is_better=True,
+    ),
+    Metric(
+        "std_online_loss",
+        "online loss, σ",
+        "standard deviation of it over clients",
+        ("online_loss",),
+        spread("online_loss"),
+        digits=4,
+        lower_is_better=True,
+    ),
+    Metric(
+        "pearson_online_loss",
+        "ρ(ζ, online loss)",
+        "how the online loss follows the truth ζ about the clients: 1 is fair",
+        ("zeta", "online_loss"),
+        correlation("zeta", "online_loss"),
+        tolerance=0.15,
+        title="ρ(ζ, online loss)",
+    ),
+    Metric(
+        "seconds.overhead",
+        "seconds",
+        "seconds of the mechanism beside training",
+        ("seconds",),
+        lambda c: c["seconds"]["overhead"],
+        lower_is_better=True,
+    ),
+    Metric(
+        "seconds.overhead_share",
+        "of training",
+        "the same as a share of training",
+        ("seconds",),
+        lambda c: c["seconds"]["overhead_share"],
+        digits=4,
+        lower_is_better=True,
+    ),
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in ALL}
+SHOWN = tuple(name for name, metric in METRICS.items() if metric.title)  # in the terminal and the report
 
 
-def participation_rate(
-    reward: np.ndarray, alone: np.ndarray, *, lower_is_better: bool = False, strict: bool = False
-) -> float:
-    """IPR: the share of clients whose reward is not worse (strict: better) than what they reach alone."""
-    gain = alone - reward if lower_is_better else reward - alone
-    return float(np.mean(gain > 0 if strict else gain >= 0))
+def known(name: str) -> bool:
+    """Whether there is such a metric, plain or after tuning."""
+    return name.removesuffix("_tuned") in METRICS
 
 
-def pearson(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Pearson's ρ; None where it is undefined because either side is constant."""
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    a, b = a - a.mean(), b - b.mean()
-    scale = np.sqrt((a**2).sum() * (b**2).sum())
-    return float(np.clip((a * b).sum() / scale, -1, 1)) if scale > 0 else None
+def metric_of(name: str) -> Metric:
+    """A metric's entry; one that is taken after tuning has its plain sibling's."""
+    return METRICS[name.removesuffix("_tuned")]
 
 
-def summarise(
-    accuracy: np.ndarray, loss: np.ndarray, alone_accuracy: np.ndarray, alone_loss: np.ndarray, *, strict: bool = False
-) -> dict[str, float | None]:
-    """All metrics of a run, as fractions: IPR by accuracy and by loss, ρ, mean and best accuracy, mean gain."""
+def summarise(columns: Columns, suffix: str = "") -> dict[str, float | None]:
+    """Every metric whose columns there are."""
     return {
-        "ipr_accuracy": participation_rate(accuracy, alone_accuracy, strict=strict),
-        "ipr_loss": participation_rate(loss, alone_loss, lower_is_better=True, strict=strict),
-        "pearson": pearson(accuracy, alone_accuracy),
-        "accuracy_mean": float(np.mean(accuracy)),
-        "accuracy_max": float(np.max(accuracy)),
-        "accuracy_gain": float(np.mean(accuracy - alone_accuracy)),
+        f"{name}{suffix}": metric.function(columns)
+        for name, metric in METRICS.items()
+        if all(column in columns for column in metric.needs)
     }
 
 
-def correlations(importance: np.ndarray, accuracy: np.ndarray, train_loss: np.ndarray) -> dict[str, float | None]:
-    """ρ of the clients' importance r_{i,T} with what they get: accuracy, or negative training loss (Xu et al., app. B.3)."""
-    return {"pearson_importance": pearson(importance, accuracy), "pearson_importance_loss": pearson(importance, -train_loss)}
+def value_of(summary: Mapping[str, Any], name: str) -> Any:
+    """A metric of a summary by its dotted name; KeyError where the run does not have it."""
+    value: Any = summary
+    for part in name.split("."):
+        value = value[part]
+    return value
 
 
-def own_metrics(
-    loss: np.ndarray, accuracy: np.ndarray, alone_loss: np.ndarray, alone_accuracy: np.ndarray
-) -> dict[str, float | None]:
-    """On the clients' own tests (Cho et al. 2022): IPR by loss, strictly better, and the accuracy of the preferred model.
+def shown_of(summary: Mapping[str, Any]) -> list[Metric]:
+    """The metrics of a summary that people are shown."""
+    return [METRICS[name] for name in SHOWN if name in summary]
 
-    A client prefers whichever of the two models has the lower loss on its tests.
-    """
-    prefers = loss < alone_loss
-    return {"ipr": float(np.mean(prefers)), "preferred": float(np.mean(np.where(prefers, accuracy, alone_accuracy)))}
+
+def one_line(summary: Mapping[str, Any]) -> str:
+    """A run's metrics in one line."""
+    short = {"ipr_accuracy": "IPR", "ipr_mape": "IPR", "pearson": "ρ", "accuracy_mean": "accuracy", "mape_mean": "MAPE"}
+    short |= {"accuracy_gain": "gain", "mape_gain": "gain", "online_accuracy_mean": "online", "online_mape_mean": "online"}
+    return "  ".join(f"{word} {METRICS[name].show(summary[name])}" for name, word in short.items() if name in summary)

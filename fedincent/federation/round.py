@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from fedincent.federation.jobs import Job
 from fedincent.federation.layout import Layout
 from fedincent.federation.streams import Streams
 
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 BLOCK = 512  # columns of a block of a product
 WORTH_THREADS = 2e9  # multiplications; below that, starting threads takes longer than they save
+
+
+def not_given(*anything: object) -> Any:
+    """Stands for what a federation made by hand does not offer."""
+    raise NotImplementedError("this federation was made without it")
 
 
 @dataclass
@@ -31,10 +37,14 @@ class Federation:
     participation: Tensor  # the probability with which each client joins a round (N)
     streams: Streams
     contribution: Contribution
-    judge: Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (M×D), "test" or "held_out" → accuracy, loss (M)
+    judge: Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (M×D), name of a judged set → score, loss (M each)
     cores: int = 1  # that large products may use
     per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
     solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
+    scores: Callable[[Tensor, str], tuple[Tensor, Tensor]] = not_given  # M×D, a set → score, loss of each sample (M×n)
+    gradient: Callable[[Tensor, str, Sequence[int]], Tensor] = not_given  # D, a set, clients → of the mean loss (D)
+    fresh: Callable[[int], Tensor] = not_given  # further initial models (D), by number
+    segments: Callable[[str], list[int]] = not_given  # a set that is grouped by client → where each client's part begins
 
     @property
     def n(self) -> int:
@@ -90,6 +100,12 @@ class Round:
     losses: Tensor  # mean local training loss (N); nan for those who did not train
     incoming_losses: Tensor  # of the incoming models on the clients' own training data (N); nan where no task asked for it
     trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
+    jobs: list[Job] = field(default_factory=list)  # its work
+    told: dict[str, float] = field(default_factory=dict)  # numbers of this round for rounds.csv
+
+    def tell(self, name: str, number: float) -> None:
+        """Keep one number of this round for rounds.csv."""
+        self.told[name] = float(number)
 
     def note(self, name: str, values: Callable[[], Tensor]) -> None:
         """Keep a number per client (N) of this round for trace.csv; found out only where somebody wants to know."""

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from fedincent.datasets import Data
 from fedincent.federation.streams import Streams
-from fedincent.partitions import Partition
+from fedincent.objectives import Objective, objective_of
+from fedincent.partitions import Disturbance, Partition
 
 
 @dataclass
@@ -26,15 +27,48 @@ class Shards:
     bounds: list[int]
     noise: list[float] = field(default_factory=list)  # deviation of the noise to redraw at every pass; empty: none
     black: Tensor | None = None  # what a black pixel has become by standardisation, for padding
+    arrivals: list[list[int]] | None = None  # per client, how many of its samples have come before round 0, 1, …, T
 
     @property
     def sizes(self) -> list[int]:
         """Samples per client (N)."""
         return [b - a for a, b in zip(self.bounds, self.bounds[1:], strict=False)]
 
-    def of(self, client: int) -> tuple[Tensor, Tensor]:
-        """One client's samples and labels, as views."""
-        held = slice(self.bounds[client], self.bounds[client + 1])
+    def place(self, client: int, round_index: int | None = None) -> slice:
+        """Where a client's samples are: all of them, or those that come in a round (after the last round, all again)."""
+        first, last = self.bounds[client], self.bounds[client + 1]
+        if self.arrivals is not None and round_index is not None and round_index + 1 < len(self.arrivals[client]):
+            first, last = (first + self.arrivals[client][round_index + k] for k in (0, 1))
+        return slice(first, last)
+
+    def count(self, client: int, round_index: int | None = None) -> int:
+        """How many samples that is."""
+        held = self.place(client, round_index)
+        return int(held.stop - held.start)
+
+    def of(self, client: int, round_index: int | None = None) -> tuple[Tensor, Tensor]:
+        """One client's samples and targets, as views: the whole shard, or what arrives in a round."""
+        held = self.place(client, round_index)
+        return self.x[held], self.y[held]
+
+
+@dataclass
+class Judged:
+    """Samples that models are judged on: one set for all, or grouped by client, or by the round that judges on them."""
+
+    x: Tensor
+    y: Tensor
+    clients: list[int] | None = None  # client i's are clients[i]:clients[i+1]
+    rounds: list[int] | None = None  # round t judges on rounds[t]:rounds[t+1]
+
+    def of(self, client: int | None = None, round_index: int = 0) -> tuple[Tensor, Tensor]:
+        """The samples and targets, as views: all of them, one client's own, or a round's."""
+        held = slice(None)
+        if client is not None:
+            assert self.clients is not None, "this set is not grouped by client"
+            held = slice(self.clients[client], self.clients[client + 1])
+        elif self.rounds is not None:
+            held = slice(self.rounds[round_index], self.rounds[round_index + 1])
         return self.x[held], self.y[held]
 
 
@@ -56,32 +90,40 @@ def standardised_black(data: Data) -> Tensor:
     return -torch.tensor(data.mean, dtype=torch.float32) / torch.tensor(data.std, dtype=torch.float32)
 
 
-def make_shards(
-    data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams, clean: bool = False
-) -> Shards:
-    """Gather the clients' samples into one block and disturb them as the partition says (not where `clean`)."""
+def gathered(data: Data, shares: Sequence[np.ndarray], objective: Objective, official_test: bool = False) -> Shards:
+    """The clients' samples in one block, as they are: of the training set, or of the official test set."""
+    x, y = (data.x_test, data.y_test) if official_test else (data.x_train, data.y_train)
     order = np.concatenate(shares)
-    bounds = [0, *np.cumsum([len(share) for share in shares]).tolist()]
-    levels = [] if clean else partition.noise(len(shares)).tolist()
-    wrong_labels = [] if clean else partition.label_noise(len(shares)).tolist()
-    redraw = partition.redraws_noise and not clean
-    shards = Shards(
-        x=standardise(data, data.x_train[order]),
-        y=torch.from_numpy(np.array(data.y_train[order], dtype=np.int64)),
-        bounds=bounds,
-        noise=levels if redraw else [],
+    return Shards(
+        x=standardise(data, x[order]),
+        y=objective.targets_of(y[order]),
+        bounds=[0, *np.cumsum([len(share) for share in shares]).tolist()],
         black=standardised_black(data) if data.kind == "image" else None,
     )
-    for client, share in enumerate(wrong_labels):
+
+
+def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams) -> Shards:
+    """The clients' training samples in one block, disturbed as the partition says."""
+    shards = gathered(data, shares, objective_of(data))
+    levels = partition.noise(len(shares)).tolist()
+    for client, share in enumerate(partition.label_noise(len(shares)).tolist()):
         if share > 0:
             _, y = shards.of(client)
             rng = streams("labels", client=client)
             wrong = torch.from_numpy(rng.permutation(len(y))[: round(share * len(y))])
             y[wrong] = (y[wrong] + torch.from_numpy(rng.integers(1, data.n_classes, len(wrong)))) % data.n_classes
-    if not redraw:
-        for client, level in enumerate(levels):
-            if level > 0:
-                x, _ = shards.of(client)
-                noise = streams("noise", client=client).standard_normal(x.shape, dtype=np.float32)
-                x += level * torch.from_numpy(noise)
+    if partition.redraws_noise:
+        shards.noise = levels
+        return shards
+    for client, level in enumerate(levels):
+        if level > 0:
+            x, _ = shards.of(client)
+            noise = streams("noise", client=client).standard_normal(x.shape, dtype=np.float32)
+            x += level * torch.from_numpy(noise)
     return shards
+
+
+def disturb(shards: Shards, disturbance: Disturbance, shares: np.ndarray, n_classes: int, streams: Streams) -> None:
+    """Disturb so large a share (N) of each client's samples, in place."""
+    for client, share in enumerate(shares.tolist()):
+        disturbance.apply(*shards.of(client), share, n_classes, streams("disturbance", client=client))

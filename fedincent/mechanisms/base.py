@@ -7,13 +7,14 @@ the world (sizes, random streams, a judge of models, the contribution measure) i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from fedincent.config.schema import Stateful
-from fedincent.federation import Federation, LocalTask, Recipe, Round
+from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
+from fedincent.federation.predictors import Predictor
 
 
 @dataclass(kw_only=True)
@@ -51,9 +52,42 @@ class Mechanism(Stateful):
         """The models the clients start the round from (N×D)."""
         return self.models
 
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+        """The round's work: a pool of models (P×D), and who trains which row of it with which task.
+
+        By default one job for each client that joined, from its own row of `incoming`.
+        """
+        rows = self.incoming(round)
+        one_for_all = rows.stride(0) == 0
+        joined = round.joined.nonzero().flatten().tolist()
+        jobs = [Job(i, 0 if one_for_all else i, self.task(recipe, round, i)) for i in joined]
+        return (rows[:1] if one_for_all else rows), jobs
+
+    def receive(self, round: Round, updates: Tensor) -> None:
+        """Take the updates (J×D) of the round's jobs; by default `reward` sees those of clients' first jobs as G."""
+        self.reward(round, self.scattered(round, updates))
+
+    def scattered(self, round: Round, updates: Tensor) -> Tensor:
+        """The updates of each client's first job as G (N×D), zero rows for those who have none."""
+        firsts = [place for place, job in enumerate(round.jobs) if job.slot == 0]
+        clients = [round.jobs[place].client for place in firsts]
+        if len(updates) == self.federation.n and clients == list(range(self.federation.n)):
+            return updates
+        rows = updates.new_zeros(self.federation.n, updates.shape[1])
+        rows[clients] = updates[firsts]
+        return rows
+
     def reward(self, round: Round, updates: Tensor) -> None:
         """Receive the updates G (N×D, zero rows for absentees; may be overwritten) and change the models."""
         raise NotImplementedError
+
+    def personal(self) -> Tensor | Predictor:
+        """What each client is given (N×D, or a predictor where that is no single row); asked for only to be judged."""
+        return self.models
+
+    def facts(self) -> dict[str, Any]:
+        """What is to be known of the whole run, for its summary."""
+        return {}
 
     def closing_task(self, recipe: Recipe) -> LocalTask | None:
         """What each client does with its final model before it is judged (fine-tuning), if anything."""

@@ -29,7 +29,7 @@ class MLP(Model):
             layers += [nn.Linear(a, b), nn.ReLU()]
             if self.dropout > 0:
                 layers.append(nn.Dropout(self.dropout))
-        return nn.Sequential(*layers, nn.Linear(widths[-1], data.n_classes))
+        return nn.Sequential(*layers, nn.Linear(widths[-1], data.n_outputs))
 
 
 @dataclass(kw_only=True)
@@ -39,4 +39,4 @@ class Logistic(Model):
     def build(self, data: Data) -> nn.Module:
         if data.kind == "text":
             raise refuse("logistic", "needs numbers, the data set holds text; use model=lstm")
-        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(data.shape), data.n_classes))
+        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(data.shape), data.n_outputs))

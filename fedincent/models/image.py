@@ -24,7 +24,7 @@ class CNN(Model):
         channels, height, width = data.shape
         if min(height, width) < 16:
             raise refuse("cnn", f"needs images of at least 16×16, these are {height}×{width}; use model=mlp")
-        return ConvNet(channels, height, width, data.n_classes)
+        return ConvNet(channels, height, width, data.n_outputs)
 
 
 class ConvNet(nn.Module):
@@ -61,7 +61,7 @@ class CNNDeepHead(CNN):
         for a, b in itertools.pairwise(widths):
             layers += [nn.Linear(a, b), nn.ReLU()]  # type: ignore[arg-type]
         module.fc1, module.fc2 = nn.Sequential(*layers), nn.Identity()
-        module.classifier = nn.Linear(widths[-1], data.n_classes)  # type: ignore[arg-type]
+        module.classifier = nn.Linear(widths[-1], data.n_outputs)  # type: ignore[arg-type]
         return module
 
 
@@ -73,7 +73,7 @@ class CNN3(Model):
         if data.kind != "image":
             raise refuse("cnn3", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
         channels, height, width = data.shape
-        return DeeperConvNet(channels, height, width, data.n_classes)
+        return DeeperConvNet(channels, height, width, data.n_outputs)
 
 
 class DeeperConvNet(nn.Module):
@@ -104,7 +104,7 @@ class ResNet18(Model):
 
         if data.kind != "image":
             raise refuse("resnet18", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
-        module = resnet18(num_classes=data.n_classes, norm_layer=lambda width: nn.GroupNorm(width // 16, width))
+        module = resnet18(num_classes=data.n_outputs, norm_layer=lambda width: nn.GroupNorm(width // 16, width))
         module.conv1 = nn.Conv2d(data.shape[0], 64, 3, padding=1, bias=False)
         module.maxpool = nn.Identity()
         return module

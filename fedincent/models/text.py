@@ -32,7 +32,7 @@ class LSTM(Model):
     def build(self, data: Data) -> nn.Module:
         if data.kind != "text":
             raise refuse("lstm", f"needs text, the data set holds {data.kind}; use model=cnn or model=mlp")
-        return SentenceLSTM(data.vocabulary, self.embedding, self.hidden, self.dropout, data.n_classes)
+        return SentenceLSTM(data.vocabulary, self.embedding, self.hidden, self.dropout, data.n_outputs)
 
 
 class SentenceLSTM(nn.Module):
@@ -116,7 +116,7 @@ class TextCNN(WordModel):
     widths: tuple[int, ...] = option("words that a filter sees", low=1)
 
     def assemble(self, data: Data) -> nn.Module:
-        return SentenceCNN(data.vocabulary, self.embedding, self.filters, self.widths, self.dropout, data.n_classes)
+        return SentenceCNN(data.vocabulary, self.embedding, self.filters, self.widths, self.dropout, data.n_outputs)
 
 
 @dataclass(kw_only=True)
@@ -126,7 +126,7 @@ class WordMLP(WordModel):
     hidden: tuple[int, ...] = option("widths of the hidden layers", low=1)
 
     def assemble(self, data: Data) -> nn.Module:
-        return MeanOfWords(data.vocabulary, self.embedding, self.hidden, self.dropout, data.n_classes)
+        return MeanOfWords(data.vocabulary, self.embedding, self.hidden, self.dropout, data.n_outputs)
 
 
 class MeanOfWords(nn.Module):

@@ -1,5 +1,7 @@
-"""Partitions: who holds what."""
+"""Partitions: who holds what, and what is done to it."""
 
-from fedincent.partitions.base import Partition, assign
+from fedincent.partitions.arrivals import Stream
+from fedincent.partitions.base import Deal, Partition, Table, assign
+from fedincent.partitions.disturbances import Disturbance
 
-__all__ = ["Partition", "assign"]
+__all__ = ["Deal", "Disturbance", "Partition", "Stream", "Table", "assign"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class PowerLaw(Uniform):
 @dataclass(kw_only=True)
 class ClassCounts(Partition):
     """CLA: equal sizes, but client 1 holds one class and client N all of them, in equal steps between (truncated)."""
+
+    by_label: ClassVar[bool] = True
 
     size: int = option("samples per client", low=1)
 

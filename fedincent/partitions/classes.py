@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from fedincent.partitions.base import Partition, Shares, log, shuffled_classes
 @dataclass(kw_only=True)
 class Classes(Partition):
     """Client i holds class i mod K and k−1 others at random; a class is split equally among its holders."""
+
+    by_label: ClassVar[bool] = True
 
     k: int = option("classes per client", low=1)
 

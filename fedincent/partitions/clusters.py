@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from fedincent.partitions.base import Partition, Shares
 @dataclass(kw_only=True)
 class Clusters(Partition):
     """K clusters with L labels each that no other has; clients join clusters at random and share theirs equally."""
+
+    by_label: ClassVar[bool] = True
 
     clusters: int = option("number of clusters K", low=1)
     labels: int = option("labels of each cluster L", low=1)

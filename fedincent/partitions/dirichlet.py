@@ -15,6 +15,7 @@ from fedincent.partitions.base import Partition, Shares, first_fit, shuffled_cla
 class Dirichlet(Partition):
     """Per class k, proportions ~ Dir(β·1_N); a client that holds its fair share already gets none of the next class."""
 
+    by_label: ClassVar[bool] = True
     tries: ClassVar[int] = 20_000
 
     beta: float = option("concentration β: small is skewed", above=0)

@@ -17,6 +17,10 @@ class Iid(Partition):
 
     stratified: bool = option("split each class equally instead of the whole list")
 
+    def check(self, kind: str, n_classes: int) -> None:
+        if self.stratified and not n_classes:
+            raise ConfigError("partition.stratified", True, "goes by label, the data set has numbers as targets")
+
     def split(self, labels: np.ndarray, n_classes: int, n_clients: int, rng: np.random.Generator) -> Shares:
         if not self.stratified:
             return np.array_split(rng.permutation(len(labels)), n_clients)
@@ -32,6 +36,7 @@ class Noise(Iid):
     redraw: bool = option("draw the noise anew at every pass over the data, as the paper's code does, instead of once")
 
     def check(self, kind: str, n_classes: int) -> None:
+        super().check(kind, n_classes)
         if kind == "text":
             raise ConfigError("partition", "noise", "Gaussian noise needs numbers, not text; use another partition")
 

@@ -11,9 +11,9 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
+from fedincent.config.compose import flat
 from fedincent.errors import ConfigError, suggest
-from fedincent.evaluation.measures import METRICS, show
-from fedincent.results.sweep_table import flat
+from fedincent.evaluation.metrics import METRICS, SHOWN
 from fedincent.store.folder import Result
 from fedincent.store.index import Index
 
@@ -73,8 +73,10 @@ def print_comparison(runs: Sequence[Result]) -> None:
     metrics.add_column("metric")
     for letter in letters:
         metrics.add_column(letter, justify="right")
-    for key, (name, _) in METRICS.items():
-        metrics.add_row(name, *(show(key, run.summary[key]) for run in runs))
+    for name in SHOWN:
+        if any(name in run.summary for run in runs):
+            shown = (METRICS[name].show(run.summary[name]) if name in run.summary else "–" for run in runs)
+            metrics.add_row(METRICS[name].title, *shown)
     metrics.add_row("seconds", *(f"{run.summary['seconds']['total']:.0f}" for run in runs))
     console.print(metrics)
     for letter, run in zip(letters, runs, strict=True):

@@ -26,7 +26,7 @@ from fedincent.config.compose import compose
 from fedincent.config.groups import read_group
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError
-from fedincent.evaluation.metrics import pearson
+from fedincent.evaluation.formulas import pearson
 from fedincent.store.files import replacing, write_text
 from fedincent.store.folder import Result
 from fedincent.store.index import Index

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fedincent.evaluation.measures import measure_of
+from fedincent.evaluation.metrics import metric_of
 from fedincent.results.table import Cell, Cells, PaperTable, best_methods
 from fedincent.store.files import write_text
 
@@ -58,7 +58,7 @@ def setting_name(setting: str) -> str:
 
 def number(value: float | None, error: float | None, metric: str, plain_error: bool = True) -> str:
     """0.85 ±0.01; ±– where there is no error."""
-    digits = measure_of(metric).digits
+    digits = metric_of(metric).digits
     if value is None:
         return "undefined"
     shown = f"{value:.{digits}f}"
@@ -102,7 +102,7 @@ def grid(table: PaperTable, cells: Cells) -> tuple[list[str], list[list[tuple[st
                     wins[method][side] += method in best[side] and metric == next(iter(table.metrics))
             done = sorted({cell.done for cell in row.values()})
             progress = "–".join(map(str, dict.fromkeys((done[0], done[-1]))))
-            kind = f", {measure_of(metric).label}" if len(table.metrics) > 1 else ""
+            kind = f", {metric_of(metric).label}" if len(table.metrics) > 1 else ""
             line = [(dataset, setting_name(setting) + kind), (f"{progress}/{row[methods[0]].wanted}", "")]
             printed = table.paper is not None
             line += [(ours_text(cell, m in best[0]), paper_text(cell) if printed else "") for m, cell in row.items()]
@@ -112,7 +112,7 @@ def grid(table: PaperTable, cells: Cells) -> tuple[list[str], list[list[tuple[st
 
 def foot_label(table: PaperTable) -> str:
     """What the foot counts."""
-    by = f" by {measure_of(next(iter(table.metrics))).label}" if len(table.metrics) > 1 else ""
+    by = f" by {metric_of(next(iter(table.metrics))).label}" if len(table.metrics) > 1 else ""
     return f"times best{by}{' (paper)' if table.paper else ''}"
 
 

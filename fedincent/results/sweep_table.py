@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
 from rich.console import Console
 from rich.table import Table
 
+from fedincent.config.compose import flat
 from fedincent.errors import ConfigError
-from fedincent.evaluation.measures import MEASURES, measure_of, value_of
+from fedincent.evaluation.metrics import METRICS, known, metric_of, value_of
 from fedincent.store.index import Index
-
-
-def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A nested configuration as dotted names."""
-    out: dict[str, Any] = {}
-    for name, value in node.items():
-        out |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return out
 
 
 def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: Sequence[str]) -> None:
     """Print mean ± standard error of a metric for each value of one or two fields, over all runs that pass the filters."""
-    if metric.removesuffix("_tuned") not in MEASURES:
-        raise ConfigError("--metric", metric, f"must be one of {', '.join(MEASURES)}, or such a one with _tuned")
+    if not known(metric):
+        raise ConfigError("--metric", metric, f"must be one of {', '.join(METRICS)}, or such a one with _tuned")
     wanted = dict(part.split("=", 1) for part in filters)
     groups: dict[tuple[str, ...], list[float | None]] = {}
     varying: dict[str, set[str]] = {}
@@ -56,7 +48,7 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
         table.add_column(f"{fields[1]}={column}" if column else metric, justify="right")
     for first in sorted({key[0] for key in groups}, key=natural):
         keys = [(first, column) if column else (first,) for column in columns]
-        table.add_row(first, *(cell(groups.get(key, []), measure_of(metric).scale) for key in keys))
+        table.add_row(first, *(cell(groups.get(key, []), metric_of(metric).scale) for key in keys))
     console = Console()
     console.print(table)
     ignored = {"seed", *fields, "force", "eval_every", "checkpoint_every", "keep_checkpoint", "device"}
@@ -82,10 +74,10 @@ def natural(text: str) -> tuple[int, float, str]:
 
 def cell(values: list[float | None], scale: float) -> str:
     """Mean ± standard error (number of runs)."""
-    known = [scale * value for value in values if value is not None]
+    defined = [scale * value for value in values if value is not None]
     if not values:
         return "missing"
-    if not known:
+    if not defined:
         return f"undefined ({len(values)})"
-    error = f" ±{np.std(known, ddof=1) / np.sqrt(len(known)):.2f}" if len(known) > 1 else " ±–"
-    return f"{np.mean(known):.2f}{error} ({len(values)})"
+    error = f" ±{np.std(defined, ddof=1) / np.sqrt(len(defined)):.2f}" if len(defined) > 1 else " ±–"
+    return f"{np.mean(defined):.2f}{error} ({len(values)})"

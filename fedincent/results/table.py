@@ -11,9 +11,7 @@ from __future__ import annotations
 import copy
 import csv
 import dataclasses
-import functools
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from fedincent.config.compose import compose
+from fedincent.config.compose import composed
 from fedincent.config.groups import options_of, read_group
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, suggest
-from fedincent.evaluation.measures import MEASURES, measure_of, value_of
+from fedincent.evaluation.metrics import METRICS, known, metric_of, value_of
 from fedincent.store.index import Index
 
 PARAMETERS = {"dirichlet": "beta", "classes": "k", "noise": "sigma", "quantity": "beta"}  # what a setting's number is
@@ -55,7 +53,7 @@ class Cell:
     @property
     def scale(self) -> float:
         """What a summary's value is multiplied by."""
-        return measure_of(self.metric).scale if self.unit is None else self.unit
+        return metric_of(self.metric).scale if self.unit is None else self.unit
 
     @property
     def done(self) -> int:
@@ -81,7 +79,7 @@ class Cell:
         """
         if self.paper is None or not self.done or (self.paper.value is None and not self.paper.note and not self.undefined):
             return None
-        measure = measure_of(self.metric)
+        measure = metric_of(self.metric)
         if measure.tolerance is None:
             return None
         if self.mean is None or self.paper.value is None:
@@ -134,14 +132,8 @@ class PaperTable:
                 labels = {"dataset": dataset, "setting": setting, "mechanism": method}
                 if all(labels[name] in values for name, values in only.items()):
                     line = tuple(self.line(dataset, setting, method))
-                    chosen[dataset, setting, method] = composed(line, os.environ.get("FEDINCENT_PLUGINS"))
+                    chosen[dataset, setting, method] = composed(line)
         return chosen
-
-
-@functools.lru_cache(maxsize=2000)
-def composed(line: tuple[str, ...], plugins: str | None) -> Config:
-    """What a line of overrides means; tables that share their runs ask for the same lines again and again."""
-    return compose(line)
 
 
 def at_seed(config: Config, seed: int) -> Config:
@@ -168,10 +160,10 @@ REQUIRED: dict[str, Any] = {"title": str, "metrics": (list, dict), "seeds": int,
 def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     """A table by its name, with more overrides for all of its runs; an error names what its YAML gets wrong."""
     content = {"paper": None, "overrides": [], **read_group("table", name)}
-    known = {field.name for field in dataclasses.fields(PaperTable)} - {"name", "extra"}
+    keys = {field.name for field in dataclasses.fields(PaperTable)} - {"name", "extra"}
     for key in content:
-        if key not in known:
-            raise ConfigError(f"table {name}", key, f"no such key; {suggest(key, known)}known: {', '.join(sorted(known))}")
+        if key not in keys:
+            raise ConfigError(f"table {name}", key, f"no such key; {suggest(key, keys)}known: {', '.join(sorted(keys))}")
     for key, kind in REQUIRED.items():
         if not isinstance(content.get(key), kind):
             raise ConfigError(f"table {name}", key, "is missing" if key not in content else f"cannot be {content[key]!r}")
@@ -179,8 +171,8 @@ def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     metrics = content.pop("metrics")
     metrics = dict(metrics) if isinstance(metrics, Mapping) else {metric: metric for metric in metrics}
     for metric in metrics:
-        if metric.removesuffix("_tuned") not in MEASURES:
-            raise ConfigError(f"table {name}: metrics", metric, f"{suggest(metric, MEASURES)}known: {', '.join(MEASURES)}")
+        if not known(metric):
+            raise ConfigError(f"table {name}: metrics", metric, f"{suggest(metric, METRICS)}known: {', '.join(METRICS)}")
     table = PaperTable(name=name, rows=rows, metrics=metrics, extra=list(extra), **content)
     if table.paper is not None and not paper_file(table.paper).is_file():
         raise ConfigError(f"table {name}: paper", table.paper, "no such file of printed numbers; null where there are none")
@@ -254,7 +246,7 @@ def best_methods(row: Mapping[str, Cell], paper: bool) -> list[str]:
     for method, cell in row.items():
         value = (cell.paper.value if cell.paper else None) if paper else cell.mean
         if value is not None:
-            measure = measure_of(cell.metric)
+            measure = metric_of(cell.metric)
             values[method] = round(-value if measure.lower_is_better else value, measure.digits)
     if len(values) < 2 and not paper:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from fedincent.evaluation.measures import METRICS, show
+from fedincent.evaluation.metrics import shown_of
 from fedincent.store.folder import Result
 
 
@@ -17,24 +17,47 @@ def print_result(result: Result) -> None:
     metrics = Table(title=title, title_justify="left")
     for column in ("metric", "value", "meaning"):
         metrics.add_column(column, justify="right" if column == "value" else "left")
-    for key, (name, meaning) in METRICS.items():
-        metrics.add_row(name, show(key, summary[key]), meaning)
+    for metric in shown_of(summary):
+        metrics.add_row(metric.title, metric.show(summary[metric.name]), metric.meaning)
     console.print(metrics)
-    clients = result.clients.sort_values(["accuracy", "client"], ascending=[False, True])
-    cut = len(clients) > 10
-    table = Table(title="best and worst clients" if cut else "clients", title_justify="left")
-    for column in ("client", "samples", "contribution", "alone", "final", "gain"):
-        table.add_column(column, justify="right")
-    for place, row in enumerate(clients.itertuples(index=False)):
-        if cut and 5 <= place < len(clients) - 5:
-            if place == 5:
-                table.add_section()
-            continue
-        gain = f"{100 * (row.accuracy - row.standalone_accuracy):+.1f}"
-        alone, final = f"{row.standalone_accuracy:.1%}", f"{row.accuracy:.1%}"
-        table.add_row(str(row.client), str(row.n_samples), f"{row.contribution:.4g}", alone, final, gain)
-    console.print(table)
+    print_clients(result, console)
+    reference = summary["identity"].get("reference", "standalone")
+    if reference != "standalone" and chosen["mechanism"] != "standalone":
+        told = (
+            "nothing to compare with" if reference == "none" else f"gains are measured against {reference}, not standalone"
+        )
+        console.print(f"reference={reference}: {told}", highlight=False)
     for note in summary["notes"]:
         console.print(f"note: {note}", highlight=False)
     print(f"{summary['seconds']['total']:.1f} s in all, {summary['seconds']['training']:.1f} s of it local training")
     print(f"files: {result.path}")
+
+
+def print_clients(result: Result, console: Console) -> None:
+    """The clients from the best to the worst, or the five best and the five worst."""
+    clients = result.clients
+    score = "accuracy" if "accuracy" in clients else "mape"
+    reference = next((name for name in ("standalone", "fedavg") if f"{name}_{score}" in clients), None)
+    columns = {"client": "client", "samples": "n_samples", "contribution": "contribution"}
+    columns |= {{"standalone": "alone"}.get(reference, reference): f"{reference}_{score}"} if reference else {}
+    columns |= {"final": score, "gain": "gain"}
+    if reference:
+        clients["gain"] = (clients[score] - clients[f"{reference}_{score}"]) * (1 if score == "accuracy" else -1)
+    columns = {title: name for title, name in columns.items() if name in clients}
+    formats = {"client": "{:d}", "n_samples": "{:d}", "contribution": "{:.4g}", "gain": "{:+.1f}"}
+    clients = clients.sort_values([score, "client"], ascending=[score == "mape", True]).reset_index(drop=True)
+    cut = len(clients) > 10
+    table = Table(title="best and worst clients" if cut else "clients", title_justify="left")
+    for title in columns:
+        table.add_column(title, justify="right")
+    for place, row in clients.iterrows():
+        if cut and 5 <= place < len(clients) - 5:
+            if place == 5:
+                table.add_section()
+            continue
+        cells = []
+        for name in columns.values():
+            value = int(row[name]) if name in ("client", "n_samples") else 100 * row[name] if name == "gain" else row[name]
+            cells.append(formats.get(name, "{:.1%}").format(value))
+        table.add_row(*cells)
+    console.print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -14,27 +13,17 @@ from torch import Tensor
 from fedincent.config.run import Config
 from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
-from fedincent.evaluation.population import Population, split_off
-from fedincent.federation import Federation, Layout, Shards, Streams, make_shards, standardise
-from fedincent.mechanisms import Mechanism
-from fedincent.mechanisms.standalone import Standalone
-from fedincent.partitions import assign
+from fedincent.evaluation.population import Population
+from fedincent.federation import Federation, Judged, Layout, Shards, Streams, make_shards, standardise
+from fedincent.federation.shards import disturb, gathered
+from fedincent.objectives import objective_of
+from fedincent.partitions import Deal, Table
 from fedincent.runs.view import View
 from fedincent.store.folder import RunFolder
-from fedincent.training import Executor
+from fedincent.store.identity import identity_of
+from fedincent.training import Executor, Workload
 from fedincent.training.auto import Auto
-from fedincent.training.loop import Workload
-
-
-@dataclass(frozen=True)
-class Split:
-    """Sample indices: per client to train on and for its own tests, those of unseen clients, and the held-out ones."""
-
-    train: list[np.ndarray]
-    test: list[np.ndarray]  # empty where clients have no tests of their own
-    unseen_train: list[np.ndarray]
-    unseen_test: list[np.ndarray]
-    held: np.ndarray
+from fedincent.training.loop import Supervised
 
 
 class Stage:
@@ -43,7 +32,23 @@ class Stage:
     def __init__(self, config: Config, view: View) -> None:
         self.config, self.view = config, view
         self.data: Data = load(config.dataset)
-        config.partition.check(self.data.kind, self.data.n_classes)
+        self.objective = objective_of(self.data)
+        self.check()
+        self.device = pick_device(config.device)
+        self.streams = Streams(config.seed)
+        self.module = self.build("model")
+        self.layout = Layout(self.module)
+        self.initial = self.layout.flatten(self.module).to(self.device)
+        self.chosen = self.choose_executor()
+
+    def check(self) -> None:
+        """Raise, before anything is computed, where the parts of a configuration do not go together."""
+        config, data = self.config, self.data
+        if config.partition.by_label and not data.n_classes:
+            name = config.choices["partition"]
+            raise ConfigError("partition", name, "goes by label, the data set has numbers as targets; use iid or quantity")
+        for part in (config.partition, config.disturbance):
+            part.check(data.kind, data.n_classes)
         needy = [name for name in ("mechanism", "contribution") if getattr(config, name).needs_held_out()]
         if needy and config.held_out == 0:
             raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
@@ -55,14 +60,18 @@ class Stage:
             )
         if config.unseen_clients and config.solo_steps == 0:
             raise ConfigError("unseen_clients", config.unseen_clients, "say how they train alone: solo_steps=100")
+        if config.solo_steps and config.stream.per_round:
+            raise ConfigError("solo_steps", config.solo_steps, "where data arrive, clients train alone on what arrives")
+        if config.unseen_clients and config.stream.per_round:
+            raise ConfigError("unseen_clients", config.unseen_clients, "cannot be had where data arrive (stream.per_round)")
+        if config.client_test_fraction > 0 and config.partition.min_size < 2:
+            raise ConfigError("partition.min_size", config.partition.min_size, "a client needs 2 samples to test on one")
         config.logger.check()
-        self.device = pick_device(config.device)
-        self.streams = Streams(config.seed)
-        torch.manual_seed(self.streams.torch_seed("model"))
-        self.module = config.model.build(self.data)
-        self.layout = Layout(self.module)
-        self.initial = self.layout.flatten(self.module).to(self.device)
-        self.chosen = self.choose_executor()
+
+    def build(self, purpose: str) -> torch.nn.Module:
+        """A module with the initial weights that a random stream gives."""
+        torch.manual_seed(self.streams.torch_seed(purpose))
+        return self.config.model.build(self.data)
 
     def choose_executor(self) -> Executor:
         """The executor to use, `auto` having been decided."""
@@ -73,77 +82,140 @@ class Stage:
             raise ConfigError("executor", self.config.choices["executor"], f"does not run on device={self.device.type}")
         return executor
 
-    def folder(self, mechanism: Mechanism) -> RunFolder:
-        """A mechanism's place in the store."""
-        config, names = self.config, self.config.choices
-        alone = isinstance(mechanism, Standalone)
+    def folder(self, config: Config) -> RunFolder:
+        """A run's place in the store."""
+        names = config.choices
         numerics = self.chosen.numerics if self.device.type == "cpu" else self.device.type
-        identity = {**config.identity(alone), "data": self.data.fingerprint, "numerics": numerics}
-        name = "standalone" if alone else names["mechanism"]
-        parts = (name, names["dataset"], names["partition"], names["model"], f"s{config.seed}")
+        identity = {**identity_of(config), "data": self.data.fingerprint, "numerics": numerics}
+        parts = (names["mechanism"], names["dataset"], names["partition"], names["model"], f"s{config.seed}")
         return RunFolder(Path(config.results_dir).expanduser(), "-".join(parts), identity)
 
     @cached_property
-    def split(self) -> Split:
-        """Who holds which samples."""
-        config = self.config
+    def held(self) -> np.ndarray:
+        """The training samples that are held out, in random order, and behind them (n_held) those that are dealt out."""
         order = self.streams("held_out").permutation(len(self.data.y_train))
-        n_held = round(config.held_out * len(order))
-        if config.held_out > 0 and n_held == 0:
-            raise ConfigError("held_out", config.held_out, f"is less than one of {len(order)} training samples")
-        held, kept = order[:n_held], np.sort(order[n_held:])
-        labels, groups = np.asarray(self.data.y_train)[kept], self.data.groups
-        if groups is not None:
-            groups = np.asarray(groups)[kept]
-        count = config.n_clients + config.unseen_clients
-        shares = assign(config.partition, labels, self.data.n_classes, count, self.streams("partition"), groups)
-        train = [kept[share] for share in shares]
-        test: list[np.ndarray] = []
-        if config.client_test_fraction > 0:
-            if config.partition.min_size < 2:
-                raise ConfigError("partition.min_size", config.partition.min_size, "a client needs 2 samples to test on one")
-            train, test = split_off(train, config.client_test_fraction, self.streams)
-        n = config.n_clients
-        return Split(train[:n], test[:n], train[n:], test[n:], np.sort(held))
+        if self.config.held_out > 0 and self.n_held == 0:
+            raise ConfigError("held_out", self.config.held_out, f"is less than one of {len(order)} training samples")
+        return order
+
+    @property
+    def n_held(self) -> int:
+        """How many training samples are held out."""
+        return round(self.config.held_out * len(self.data.y_train))
 
     @cached_property
-    def seen(self) -> Population:
-        """The clients that train, with their own tests where they have any; they share the executor's training samples."""
-        test = self.shards_of(self.split.test, self.streams, clean=True) if self.split.test else None
-        return Population(self.executor.work.shards, test, self.module, self.config.training, self.streams)
+    def deals(self) -> tuple[Deal, Deal]:
+        """Who holds which samples: the clients that train, and those that only judge."""
+        config = self.config
+        n, kept = config.n_clients, np.sort(self.held[self.n_held :])
+        table = Table(
+            self.data,
+            kept,
+            n + config.unseen_clients,
+            self.streams,
+            config.client_test_fraction,
+            config.client_test_from,
+            config.client_validation_fraction,
+        )
+        deal = config.partition.deal(table)
+        seen, unseen = deal.of(slice(0, n)), deal.of(slice(n, None))
+        if config.stream.per_round:
+            order = [self.streams("arrivals", client=i).permutation(share) for i, share in enumerate(seen.train)]
+            seen = dataclasses.replace(seen, train=order)
+        truth = {**seen.truth, **config.disturbance.truth(n)}
+        return dataclasses.replace(seen, truth=truth), unseen
+
+    @property
+    def deal(self) -> Deal:
+        """Who holds which samples, of the clients that train; in the order of arrival where data arrive."""
+        return self.deals[0]
+
+    @cached_property
+    def counts(self) -> np.ndarray | None:
+        """Where data arrive: how many samples each client has got before each round (N×(T+2))."""
+        stream, held = self.config.stream, np.array([len(share) for share in self.deal.train])
+        return stream.counts(held, self.config.rounds) if stream.per_round else None
+
+    @cached_property
+    def shares(self) -> list[np.ndarray]:
+        """The samples that each client trains on: all it holds, or those that arrive before the last round is over."""
+        if self.counts is None:
+            return self.deal.train
+        return [share[: self.counts[i, -2]] for i, share in enumerate(self.deal.train)]
+
+    @property
+    def class_counts(self) -> np.ndarray:
+        """How many samples of each class each client trains on (N×classes, or N×1), wrong labels not counted in."""
+        if not self.data.n_classes:
+            return np.array([[len(share)] for share in self.shares])
+        labels = np.asarray(self.data.y_train)
+        return np.stack([np.bincount(labels[share], minlength=self.data.n_classes) for share in self.shares])
+
+    def training_shards(self) -> Shards:
+        """What the clients train on, disturbed as the configuration says."""
+        config = self.config
+        shards = make_shards(self.data, self.shares, config.partition, self.streams)
+        disturb(shards, config.disturbance, config.disturbance.shares(config.n_clients), self.data.n_classes, self.streams)
+        if self.counts is not None:
+            shards.arrivals = self.counts[:, :-1].tolist()
+        return self.placed(shards)
+
+    def placed(self, shards: Shards) -> Shards:
+        """Samples where the computing is done."""
+        return dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
+
+    def own_set(self, shares: list[np.ndarray], purpose: str, official_test: bool = False) -> Judged:
+        """Samples that each client judges its model on: clean, unless a disturbance is part of what the client is."""
+        config = self.config
+        shards = gathered(self.data, shares, self.objective, official_test)
+        if config.disturbance.own_tests:
+            streams = Streams(self.streams.torch_seed(purpose))
+            disturb(shards, config.disturbance, config.disturbance.shares(len(shares)), self.data.n_classes, streams)
+        shards = self.placed(shards)
+        return Judged(shards.x, shards.y, clients=shards.bounds)
+
+    def judged_sets(self, train: Shards) -> dict[str, Judged]:
+        """All that models are judged on, by name."""
+        data, deal = self.data, self.deal
+
+        def common(x: np.ndarray, y: np.ndarray) -> Judged:
+            return Judged(standardise(data, x).to(self.device), self.objective.targets_of(y).to(self.device))
+
+        judged = {"test": common(data.x_test, data.y_test), "train": Judged(train.x, train.y, clients=train.bounds)}
+        if self.n_held:
+            held = np.sort(self.held[: self.n_held])
+            judged["held_out"] = common(data.x_train[held], data.y_train[held])
+        if deal.test:
+            judged["own"] = self.own_set(deal.test, "own", self.config.client_test_from == "official")
+        if deal.validation:
+            judged["validation"] = self.own_set(deal.validation, "validation")
+        if self.counts is not None:
+            pools = [
+                np.concatenate([share[c[t + 1] : c[t + 2]] for share, c in zip(deal.train, self.counts, strict=True)])
+                for t in range(self.config.rounds)
+            ]
+            pool = np.concatenate(pools)
+            bounds = [0, *np.cumsum([len(part) for part in pools]).tolist()]
+            judged["arriving"] = dataclasses.replace(common(data.x_train[pool], data.y_train[pool]), rounds=bounds)
+        for name, indices in deal.distributions.items():
+            judged[name] = common(data.x_test[indices], data.y_test[indices])
+        return judged
 
     @cached_property
     def unseen(self) -> Population:
         """The clients that only judge."""
-        streams = Streams(self.streams.torch_seed("unseen"))
-        train = self.shards_of(self.split.unseen_train, streams, clean=False)
-        test = self.shards_of(self.split.unseen_test, streams, clean=True)
-        return Population(train, test, self.module, self.config.training, streams)
-
-    def shards_of(self, shares: list[np.ndarray], streams: Streams, clean: bool) -> Shards:
-        """Some clients' samples, where the computing is done."""
-        shards = make_shards(self.data, shares, self.config.partition, streams, clean)
-        return dataclasses.replace(shards, x=shards.x.to(self.device), y=shards.y.to(self.device))
-
-    @property
-    def class_counts(self) -> np.ndarray:
-        """How many samples of each class each client holds (N×classes), wrong labels not counted in."""
-        labels = np.asarray(self.data.y_train)
-        return np.stack([np.bincount(labels[share], minlength=self.data.n_classes) for share in self.split.train])
+        streams, deal = Streams(self.streams.torch_seed("unseen")), self.deals[1]
+        train = self.placed(make_shards(self.data, deal.train, self.config.partition, streams))
+        tests = self.own_set(deal.test, "unseen", self.config.client_test_from == "official")
+        return Population(train, tests, self.executor.work, streams)
 
     @cached_property
     def executor(self) -> Executor:
         """The executor, at work on this stage's clients."""
-        config, data = self.config, self.data
-        shards, held = self.shards_of(self.split.train, self.streams, clean=False), self.split.held
-        judged = {"test": (standardise(data, data.x_test), labels_of(data.y_test))}
-        if len(held):
-            judged["held_out"] = (standardise(data, data.x_train[held]), labels_of(data.y_train[held]))
-        if config.trace:
-            judged["train"] = (shards.x, shards.y)
-        if self.device.type != "cpu":
-            judged = {k: (x.to(self.device), y.to(self.device)) for k, (x, y) in judged.items()}
-        self.chosen.open(Workload(self.module, shards, judged, config.training, self.streams))
+        shards = self.training_shards()
+        judged = self.judged_sets(shards)
+        work = Workload(self.module, shards, judged, self.config.training, self.streams, self.objective, Supervised)
+        self.chosen.open(work)
         return self.chosen
 
     def close(self) -> None:
@@ -154,7 +226,7 @@ class Stage:
     @cached_property
     def federation(self) -> Federation:
         """What a mechanism may know."""
-        config = self.config
+        config, executor = self.config, self.executor
         rates = torch.ones(config.n_clients, dtype=torch.float64)
         if config.participation == "linear":
             rates = 0.5 * (1 + torch.arange(1, config.n_clients + 1, dtype=torch.float64) / config.n_clients)
@@ -163,19 +235,30 @@ class Stage:
         return Federation(
             initial=self.initial,
             layout=self.layout,
-            sizes=torch.tensor([len(share) for share in self.split.train]),
+            sizes=torch.tensor([len(share) for share in self.shares]),
             participation=rates,
             streams=self.streams,
             contribution=config.contribution,
-            judge=lambda models, data: self.executor.judge(models, data),
-            cores=self.executor.parallel,
+            judge=executor.judge,
+            cores=executor.parallel,
             per_round=config.per_round,
+            scores=executor.scores,
+            gradient=executor.gradient,
+            fresh=self.fresh,
+            segments=self.segments,
         )
 
+    def fresh(self, number: int) -> Tensor:
+        """A further initial model (D) beside θ_0, which is number 0."""
+        if number == 0:
+            return self.initial.clone()
+        return self.layout.flatten(self.build(f"model {number}")).to(self.device)
 
-def labels_of(y: np.ndarray) -> Tensor:
-    """Labels as torch wants them."""
-    return torch.from_numpy(np.array(y, dtype=np.int64))
+    def segments(self, data: str) -> list[int]:
+        """Where each client's part of a judged set begins, and the end of the last."""
+        bounds = self.executor.work.judged[data].clients
+        assert bounds is not None, f"the set {data} is not grouped by client"
+        return bounds
 
 
 def pick_device(name: str) -> torch.device:

@@ -1,7 +1,8 @@
 """The store: one folder per run, found by what can change its numbers, locked while it is worked on, resumed if half done.
 
     <results_dir>/runs/<readable-name>-<hash>/
-        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  [trace.csv  unseen.csv]  checkpoint.safetensors
+        config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  checkpoint.safetensors
+        and, where a run has them, online.csv  trace.csv  unseen.csv
 summary.json is written last: a folder that has one is finished.
 """
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("fedincent")
 Files = dict[str, bytes]  # a finished run's files by name
-RESULT_FILES = ("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "trace.csv", "unseen.csv", "summary.json")
+RESULT_FILES = (
+    *("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "online.csv", "trace.csv", "unseen.csv", "summary.json"),
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ class Result:
     def unseen(self) -> pd.DataFrame:
         """One row per unseen client, of a run that has any: its own tests by the common model and by its own model."""
         return read_frame(self.path / "unseen.csv")
+
+    @property
+    def online(self) -> pd.DataFrame:
+        """One row per round and client, of a run with protocol=online: score and loss after that round."""
+        return read_frame(self.path / "online.csv")
 
     @property
     def trace(self) -> pd.DataFrame:
@@ -145,7 +153,7 @@ class RunFolder:
 
     def save_partition(self, counts: np.ndarray) -> None:
         """Write partition.csv: who holds how many samples of which class (N×classes)."""
-        names = ",".join(f"class_{k}" for k in range(counts.shape[1]))
+        names = ",".join(f"class_{k}" for k in range(counts.shape[1])) if counts.shape[1] > 1 else "samples"
         lines = [f"{client},{','.join(map(str, row))}" for client, row in enumerate(counts.tolist())]
         write_text(self.path / "partition.csv", "\n".join([f"client,{names}", *lines, ""]))
 

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from fedincent.config.run import Config
 from fedincent.store.folder import Result
-
-
-def key_of(identity: dict[str, Any], dataset: str) -> str:
-    """An identity without the data's fingerprint and the numerics class, which a table does not ask about."""
-    kept = {name: value for name, value in identity.items() if name not in ("data", "numerics")}
-    return json.dumps([dataset, kept], sort_keys=True)
+from fedincent.store.identity import key_of, key_of_config
 
 
 class Index:
@@ -34,6 +28,6 @@ class Index:
         except (ValueError, KeyError, OSError):
             self.damaged.append(path)
 
-    def find(self, config: Config, alone: bool = False) -> Result | None:
-        """The run that a configuration describes (or its standalone baseline), the newest if there are several."""
-        return self.runs.get(key_of(config.identity(alone), config.choices["dataset"]))
+    def find(self, config: Config) -> Result | None:
+        """The run that a configuration describes, the newest if there are several."""
+        return self.runs.get(key_of_config(config))

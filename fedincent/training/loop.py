@@ -6,52 +6,32 @@ copied in, trained, and the difference copied out; no module, optimizer or data 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from fedincent.federation import Layout, LocalTask, Recipe, Shards, Streams
+from fedincent.federation import Job, Layout
 from fedincent.training.augment import crop_and_flip
-from fedincent.training.optimizers import OPTIMIZERS
+from fedincent.training.optimizers import optimizer_class
+from fedincent.training.trainer import Report, Workload
 
 JUDGE_BATCH = 250  # samples; the activations then stay in the cache (500: 10 % slower, 1000: twice as slow)
 
 
-@dataclass
-class Workload:
-    """All that training and judging need, the same in every process: plain data and shared tensors."""
-
-    module: nn.Module
-    shards: Shards
-    judged: dict[str, tuple[Tensor, Tensor]]  # "test" and, where there is one, "held_out": samples and labels
-    recipe: Recipe
-    streams: Streams
-
-
-@dataclass
-class Report:
-    """What a client tells of its local training."""
-
-    loss: float  # mean over the steps
-    incoming_loss: float = float("nan")  # of the model it was given, on its training data, where the task asks for it
-
-
-def epoch_of(
-    shards: Shards, client: int, recipe: Recipe, streams: Streams, round_index: int, epoch: int
-) -> tuple[Tensor, Tensor]:
+def epoch_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[Tensor, Tensor]:
     """One pass over a client's samples in the order, with the augmentation and the noise, of this round and epoch."""
-    x, y = shards.of(client)
-    rng = streams(f"batches/{epoch}", round_index, client)
+    shards = work.shards
+    x, y = shards.of(job.client, round_index)
+    rng = work.streams(job.purpose(f"batches/{epoch}"), round_index, job.client)
     order = torch.from_numpy(rng.permutation(len(y))).to(y.device)
-    if recipe.augment == "crop_flip" and shards.black is not None:
+    if work.recipe.augment == "crop_flip" and shards.black is not None:
         x = crop_and_flip(x, order, shards.black, rng)
     else:
         x = x[order]
-    if shards.noise and shards.noise[client] > 0:
+    if shards.noise and shards.noise[job.client] > 0:
         noise = rng.standard_normal(tuple(x.shape), dtype="float32")
-        x = x + shards.noise[client] * torch.from_numpy(noise).to(x)
+        x = x + shards.noise[job.client] * torch.from_numpy(noise).to(x)
     return x, y[order]
 
 
@@ -63,60 +43,73 @@ def seed_torch(seed: int, device: torch.device) -> None:
         torch.default_generator.manual_seed(seed)
 
 
-class Trainer:
-    """Trains and judges one model at a time on one thread."""
+class Supervised:
+    """Learning from samples with targets."""
 
     def __init__(self, work: Workload) -> None:
         self.work = work
         self.module = work.module
         self.layout = Layout(self.module)
         self.row = self.layout.flatten(self.module).to(work.shards.x.device)
-        self.gradient = torch.zeros_like(self.row)
-        self.layout.bind(self.module, self.row, self.gradient)
-        self.optimizer = OPTIMIZERS[work.recipe.optimizer](self.row)
+        self.slope = torch.zeros_like(self.row)
+        self.layout.bind(self.module, self.row, self.slope)
+        self.optimizer = optimizer_class(work.recipe)(self.row, work.recipe)
 
-    def train(self, client: int, incoming: Tensor, task: LocalTask, round_index: int, update: Tensor) -> Report:
-        """Train client i from its incoming model (D); its update g_i is written into `update` (D)."""
+    def train(self, job: Job, pool: Tensor, round_index: int, update: Tensor) -> Report:
+        """A client's work from its row of the pool (P×D); its update g is written into `update` (D)."""
+        task, start, gradient = job.task, pool[job.row], self.slope
+        anchor = start if task.anchor is None else pool[task.anchor]
         report = Report(float("nan"))
-        self.row.copy_(incoming)
+        self.row.copy_(start)
         if task.incoming_loss:
-            report.incoming_loss = self.judge_bound(*self.work.shards.of(client))[1]
-        seed_torch(self.work.streams.torch_seed("dropout", round_index, client), self.row.device)
+            report.incoming_loss = self.judge_bound(*self.work.shards.of(job.client, round_index))[1]
+        seed_torch(self.work.streams.torch_seed(job.purpose("dropout"), round_index, job.client), self.row.device)
         self.module.train()
-        self.optimizer.reset()
+        memory, decay = self.work.memory, self.work.recipe.weight_decay
+        if memory is None:
+            self.optimizer.reset()
+        else:
+            memory.load(job.client, self.optimizer)
         total, steps = torch.zeros((), device=self.row.device), 0
         trial: Tensor | None = None  # where a step of Per-FedAvg began
-        for x, y in self.batches(client, task, round_index):
-            self.gradient.zero_()
-            loss = F.cross_entropy(self.module(x), y)
+        for x, y in self.batches(job, round_index):
+            gradient.zero_()
+            loss = self.work.objective.loss(self.module(x), y)
             loss.backward()
             if task.inner_rate and trial is None:
                 trial = self.row.clone()
-                self.row.add_(self.gradient, alpha=-task.inner_rate)
+                self.row.add_(gradient, alpha=-task.inner_rate)
                 continue
             if trial is not None:
                 self.row.copy_(trial)
                 trial = None
             if task.proximal:
-                self.gradient.add_(self.row - incoming, alpha=task.proximal)
-            for start, stop in task.frozen:
-                self.gradient[start:stop] = 0
-            self.optimizer.step(self.row, self.gradient, task.lr)
+                gradient.add_(self.row - anchor, alpha=task.proximal)
+            if decay:
+                gradient.add_(self.row, alpha=decay)
+            for begin, end in task.frozen:
+                gradient[begin:end] = 0
+            self.optimizer.step(self.row, gradient, task.lr)
             total += loss.detach()
             steps += 1
         if trial is not None:  # an odd batch was left over
             self.row.copy_(trial)
+        if memory is not None:
+            memory.save(job.client, self.optimizer)
         report.loss = float(total) / max(steps, 1)
-        torch.sub(self.row, incoming, out=update)
+        torch.sub(self.row, start, out=update)
         return report
 
-    def batches(self, client: int, task: LocalTask, round_index: int):  # type: ignore[no-untyped-def]
-        """The batches of a task: whole epochs, or so many steps however many epochs that takes."""
-        size, left, epoch = self.work.recipe.batch_size, task.steps, 0
+    def batches(self, job: Job, round_index: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of a job: whole epochs, or so many steps however many epochs that takes; none if nothing came."""
+        if self.work.shards.count(job.client, round_index) == 0:
+            return
+        task, size, epoch = job.task, self.work.recipe.batch_size, 0
+        left = task.steps
         if left is not None and task.inner_rate:
             left *= 2  # a step takes two batches
         while left != 0 and (left is not None or epoch < task.epochs):
-            x, y = epoch_of(self.work.shards, client, self.work.recipe, self.work.streams, round_index, epoch)
+            x, y = epoch_of(self.work, job, round_index, epoch)
             for batch in zip(x.split(size), y.split(size), strict=True):
                 if left == 0:
                     return
@@ -124,18 +117,55 @@ class Trainer:
                 left = None if left is None else left - 1
             epoch += 1
 
-    def judge(self, model: Tensor, data: str) -> tuple[float, float]:
-        """Accuracy and mean cross-entropy of a model (D) on the test or the held-out set."""
+    def judge(self, model: Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
+        """Mean score and loss of a model (D) on a judged set, or on a client's own part of it."""
         self.row.copy_(model)
-        return self.judge_bound(*self.work.judged[data])
+        return self.judge_bound(*self.work.judged[data].of(client, round_index))
 
     @torch.inference_mode()
     def judge_bound(self, x: Tensor, y: Tensor) -> tuple[float, float]:
-        """Accuracy and mean cross-entropy of the model now on the row."""
+        """Mean score and loss of the model now on the row; nan of nothing."""
+        if not len(y):
+            return float("nan"), float("nan")
         self.module.eval()
-        right, loss = 0, 0.0
-        for samples, labels in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
-            scores = self.module(samples)
-            right += int((scores.argmax(1) == labels).sum())
-            loss += float(F.cross_entropy(scores, labels, reduction="sum"))
-        return right / len(y), loss / len(y)
+        score, loss = 0.0, 0.0
+        for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
+            outputs = self.module(samples)
+            score += float(self.work.objective.scores(outputs, targets).sum())
+            loss += float(self.work.objective.loss(outputs, targets, "sum"))
+        return score / len(y), loss / len(y)
+
+    @torch.inference_mode()
+    def scores(self, model: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
+        """Score and loss of a model (D) on every sample of a judged set (n each)."""
+        _, y = self.work.judged[data].of(None, round_index)
+        outputs = self.outputs(model, data, round_index, None, features=False)
+        return self.work.objective.scores(outputs, y), self.work.objective.loss(outputs, y, "none")
+
+    @torch.inference_mode()
+    def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
+        """What a model (D) says of every sample (n×classes), or the features it says that by (n×F)."""
+        self.row.copy_(model)
+        self.module.eval()
+        x, _ = self.work.judged[data].of(client, round_index)
+        if not features:
+            return torch.cat([self.module(samples) for samples in x.split(JUDGE_BATCH)])
+        seen: list[Tensor] = []
+        last = self.module.get_submodule(self.layout.linear[-1])
+        hook = last.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(1)))
+        try:
+            for samples in x.split(JUDGE_BATCH):
+                self.module(samples)
+        finally:
+            hook.remove()
+        return torch.cat(seen)
+
+    def gradient(self, model: Tensor, data: str, client: int, out: Tensor) -> None:
+        """The gradient of the summed loss of a model (D) on a client's part of a judged set, into `out` (D)."""
+        self.row.copy_(model)
+        self.module.eval()
+        self.slope.zero_()
+        x, y = self.work.judged[data].of(client)
+        for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
+            self.work.objective.loss(self.module(samples), targets, "sum").backward()
+        out.copy_(self.slope)

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -18,11 +18,34 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.errors import WorkerError
-from fedincent.federation import Layout, LocalTask
-from fedincent.training.executor import Executor, Tick
-from fedincent.training.loop import Report, Trainer, Workload
+from fedincent.federation import Job, Layout
+from fedincent.training.executor import Executor, Pair, Tick
+from fedincent.training.trainer import Report, Trainer, Workload
 
-Job = tuple[str, int, Any, int]  # train or judge, which client or row, the task or the data, the round
+
+@dataclass(frozen=True)
+class Errand:
+    """Something for a worker to do: a method of its trainer, and what it is called with."""
+
+    kind: str  # train, judge, scores, outputs or gradient
+    place: int  # the row of the shared blocks that it reads or writes
+    details: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        if self.kind == "train":
+            return f"training client {self.details[0].client} in round {self.details[1] + 1}"
+        return f"judging model {self.place}"
+
+    def carry_out(self, trainer: Trainer, models: Tensor, updates: Tensor) -> Any:
+        """Do it; models: P×D, to train from or to judge; updates: J×D, for what is as long as a row."""
+        if self.kind == "train":
+            job, round_index = self.details
+            return trainer.train(job, models, round_index, updates[self.place])
+        if self.kind == "gradient":
+            data, client = self.details
+            return trainer.gradient(models[0], data, client, updates[self.place])
+        method: Callable[..., Any] = getattr(trainer, self.kind)
+        return method(models[self.place], *self.details)
 
 
 @dataclass(kw_only=True)
@@ -33,18 +56,20 @@ class Processes(Executor):
 
     def open(self, work: Workload) -> None:
         super().open(work)
-        n = len(work.shards.sizes)
-        dim = Layout(work.module).dim
-        self.incoming = torch.zeros(n, dim).share_memory_()  # Θ as the workers see it, and models to be judged
-        self.updates = torch.zeros(n, dim).share_memory_()
+        n, self.dim = len(work.shards.sizes), Layout(work.module).dim
+        if work.memory is not None:
+            work.memory.state.share_memory_()
+            work.memory.steps.share_memory_()
+        self.models = torch.zeros(n, self.dim).share_memory_()  # as the workers see them: the pool, or models to be judged
+        self.updates = torch.zeros(n, self.dim).share_memory_()
         count = min(self.workers or cores(), n)
-        self.at_work = torch.zeros(count, dtype=torch.int64).share_memory_()  # the job that each worker is at
+        self.at_work = torch.zeros(count, dtype=torch.int64).share_memory_()  # the errand that each worker is at
         context = torch.multiprocessing.get_context("spawn")
         self.team = []
         with hidden_main():
             for rank in range(count):
                 ours, theirs = context.Pipe()
-                shared = (work, self.incoming, self.updates, self.at_work)
+                shared = (work, self.models, self.updates, self.at_work)
                 process = context.Process(target=serve, args=(rank, theirs, *shared), daemon=True)
                 process.start()
                 theirs.close()
@@ -62,46 +87,75 @@ class Processes(Executor):
                 process.kill()
         super().close()
 
-    def train(
-        self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
-    ) -> tuple[Tensor, dict[int, Report]]:
-        self.incoming.copy_(incoming)
-        absent = [i for i in range(len(self.updates)) if i not in tasks]
-        self.updates[absent] = 0
-        sizes = self.work.shards.sizes
-        longest_first = sorted(tasks, key=lambda client: (-sizes[client], client))
-        jobs: list[Job] = [("train", client, tasks[client], round_index) for client in longest_first]
-        answers = self.spread(jobs, [sizes[client] for client in longest_first], tick)
-        return self.updates, {job[1]: answer for job, answer in zip(jobs, answers, strict=True)}
+    def make_room(self, models: int, updates: int) -> None:
+        """Blocks of so many rows at least, known to all workers."""
+        if models <= len(self.models) and updates <= len(self.updates):
+            return
+        self.models = torch.zeros(max(models, len(self.models)), self.dim).share_memory_()
+        self.updates = torch.zeros(max(updates, len(self.updates)), self.dim).share_memory_()
+        for _, pipe in self.team:
+            with suppress(ConnectionError):  # a dead worker is reported when its answer is awaited
+                pipe.send((self.models, self.updates))
 
-    def judge_rows(self, models: Tensor, rows: list[int], data: str) -> list[tuple[float, float]]:
-        scores = []
-        for start in range(0, len(rows), len(self.incoming)):
-            piece = rows[start : start + len(self.incoming)]
-            for place, row in enumerate(piece):
-                self.incoming[place].copy_(models[row])
-            jobs: list[Job] = [("judge", place, data, 0) for place in range(len(piece))]
-            scores += self.spread(jobs, [1] * len(jobs), lambda: None)
-        return scores
+    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+        self.make_room(len(pool), len(jobs))
+        self.models[: len(pool)].copy_(pool)
+        sizes = [self.work.shards.count(job.client, round_index) for job in jobs]
+        longest_first = sorted(range(len(jobs)), key=lambda place: (-sizes[place], place))
+        errands = [Errand("train", place, (jobs[place], round_index)) for place in longest_first]
+        answers = self.spread(errands, [sizes[place] for place in longest_first], tick)
+        reports = dict(zip(longest_first, answers, strict=True))
+        return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
 
-    def spread(self, jobs: list[Job], weights: list[int], tick: Tick) -> list[Any]:
-        """Hand the jobs out in order, a few at a time, to whoever is free; their answers in the same order.
+    def ask(self, kind: str, models: Tensor, pairs: list[Pair], details: Callable[[int | None], tuple]) -> list[Any]:
+        """Something about some rows of models, each for the whole of a judged set or for somebody's part."""
+        answers = []
+        rows = list(dict.fromkeys(row for row, _ in pairs))
+        for start in range(0, len(rows), len(self.models)):
+            piece = {row: place for place, row in enumerate(rows[start : start + len(self.models)])}
+            for row, place in piece.items():
+                self.models[place].copy_(models[row])
+            errands = [Errand(kind, piece[row], details(client)) for row, client in pairs if row in piece]
+            answers += self.spread(errands, [1] * len(errands), lambda: None)
+        return answers
 
-        weights: how much work each job is, the heaviest first.
+    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+        return self.ask("judge", models, pairs, lambda client: (data, round_index, client))
+
+    def scores(self, models: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
+        each = self.ask("scores", models, [(row, None) for row in range(len(models))], lambda _: (data, round_index))
+        scores, losses = (torch.stack([torch.from_numpy(answer[k]) for answer in each]) for k in (0, 1))
+        return scores, losses
+
+    def outputs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int, features: bool) -> list[Tensor]:
+        found = self.ask("outputs", models, pairs, lambda client: (data, round_index, client, features))
+        return [torch.from_numpy(outputs) for outputs in found]
+
+    def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+        self.make_room(1, len(clients))
+        self.models[0].copy_(model)
+        errands = [Errand("gradient", place, (data, client)) for place, client in enumerate(clients)]
+        self.spread(errands, [1] * len(errands), lambda: None)
+        return self.updates[: len(clients)].clone()
+
+    def spread(self, errands: list[Errand], weights: list[int], tick: Tick) -> list[Any]:
+        """Hand the errands out in order, a few at a time, to whoever is free; their answers in the same order.
+
+        weights: how much work each is, the heaviest first.
         """
-        answers: list[Any] = [None] * len(jobs)
+        answers: list[Any] = [None] * len(errands)
         given = 0
-        busy: dict[Connection, tuple[int, int]] = {}  # a worker's pipe, and which jobs it has: from, to
+        busy: dict[Connection, tuple[int, int]] = {}  # a worker's pipe, and which it has: from, to
         ranks = {pipe: rank for rank, (_, pipe) in enumerate(self.team)}
 
         def hand_out(pipe: Connection) -> None:
             nonlocal given
-            if given < len(jobs):
+            if given < len(errands):
                 stop = given + portion(weights, given, len(self.team))
                 busy[pipe] = (given, stop)
                 self.at_work[ranks[pipe]] = given
-                with suppress(ConnectionError):  # a dead worker is reported, with its job, when its answer is awaited
-                    pipe.send((given, jobs[given:stop]))
+                with suppress(ConnectionError):  # a dead worker is reported, with its errand, when its answer is awaited
+                    pipe.send((given, errands[given:stop]))
                 given = stop
 
         for _, pipe in self.team:
@@ -112,8 +166,8 @@ class Processes(Executor):
                 start, stop = busy.pop(pipe)
                 failure, answers[start:stop] = self.receive(pipe, ranks[pipe], stop - start)
                 if failure:
-                    job = jobs[int(self.at_work[ranks[pipe]])]
-                    raise WorkerError(f"a worker process {failure[0]} while {what(job)}{failure[1]}")
+                    errand = errands[int(self.at_work[ranks[pipe]])]
+                    raise WorkerError(f"a worker process {failure[0]} while {errand}{failure[1]}")
                 for _ in range(start, stop):
                     tick()
                 hand_out(pipe)
@@ -131,7 +185,7 @@ class Processes(Executor):
 
 
 def portion(weights: list[int], given: int, workers: int) -> int:
-    """How many of the jobs left to hand out at once: a quarter of a worker's fair share of the work, at least one."""
+    """How many of the errands left to hand out at once: a quarter of a worker's fair share of the work, at least one."""
     enough = sum(weights[given:]) / (4 * workers)
     count, work = 1, weights[given]
     while given + count < len(weights) and work + weights[given + count] <= enough:
@@ -140,35 +194,36 @@ def portion(weights: list[int], given: int, workers: int) -> int:
     return count
 
 
-def what(job: Job) -> str:
-    """A job in words."""
-    kind, number, _, round_index = job
-    return f"training client {number} in round {round_index + 1}" if kind == "train" else f"judging model {number}"
-
-
-def serve(rank: int, pipe: Connection, work: Workload, incoming: Tensor, updates: Tensor, at_work: Tensor) -> None:
-    """A worker's life: take some jobs, do them, answer (stack trace, results); end when the pipe is closed."""
+def serve(rank: int, pipe: Connection, work: Workload, models: Tensor, updates: Tensor, at_work: Tensor) -> None:
+    """A worker's life: take some errands, do them, answer (stack trace, results); end when the pipe is closed."""
     torch.set_num_threads(1)
     trainer: Trainer | None = None
     while True:
         try:
-            first, jobs = pipe.recv()
+            first, errands = pipe.recv()
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
+        if isinstance(first, Tensor):  # larger blocks than before
+            models, updates = first, errands
+            continue
         answers: list[Any] = []
         try:
-            trainer = trainer or Trainer(work)
-            for place, (kind, number, detail, round_index) in enumerate(jobs, first):
+            trainer = trainer or work.make_trainer(work)
+            for place, errand in enumerate(errands, first):
                 at_work[rank] = place
-                if kind == "train":
-                    answers.append(trainer.train(number, incoming[number], detail, round_index, updates[number]))
-                else:
-                    answers.append(trainer.judge(incoming[number], detail))
+                answers.append(as_plain(errand.carry_out(trainer, models, updates)))
             pipe.send(("", answers))
         except (KeyboardInterrupt, BrokenPipeError):
             return
         except Exception:
-            pipe.send((traceback.format_exc(), [None] * len(jobs)))
+            pipe.send((traceback.format_exc(), [None] * len(errands)))
+
+
+def as_plain(answer: Any) -> Any:
+    """An answer that can be sent: tensors as NumPy arrays, which need no shared memory of their own."""
+    if isinstance(answer, tuple):
+        return tuple(as_plain(part) for part in answer)
+    return answer.numpy() if isinstance(answer, Tensor) else answer
 
 
 def cores() -> int:

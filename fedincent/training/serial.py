@@ -1,16 +1,17 @@
-"""One client after the other in this process."""
+"""One job after the other in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from fedincent.federation import LocalTask
-from fedincent.training.executor import Executor, Tick
-from fedincent.training.loop import Report, Trainer, Workload
+from fedincent.federation import Job
+from fedincent.training.executor import Executor, Pair, Tick
+from fedincent.training.trainer import Report, Workload
 
 
 @dataclass(kw_only=True)
@@ -21,21 +22,30 @@ class Serial(Executor):
 
     def open(self, work: Workload) -> None:
         super().open(work)
-        self.trainer = Trainer(work)
+        self.trainer = work.make_trainer(work)
         self.updates = self.trainer.row.new_zeros(len(work.shards.sizes), self.trainer.layout.dim)
 
-    def train(
-        self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
-    ) -> tuple[Tensor, dict[int, Report]]:
-        reports = {}
-        for client in range(len(self.updates)):
-            if client in tasks:
-                row, update = incoming[client], self.updates[client]
-                reports[client] = self.trainer.train(client, row, tasks[client], round_index, update)
-                tick()
-            else:
-                self.updates[client] = 0
-        return self.updates, reports
+    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+        if len(jobs) > len(self.updates):
+            self.updates = self.updates.new_zeros(len(jobs), self.updates.shape[1])
+        reports = []
+        for job, update in zip(jobs, self.updates, strict=False):
+            reports.append(self.trainer.train(job, pool, round_index, update))
+            tick()
+        return self.updates[: len(jobs)], reports
 
-    def judge_rows(self, models: Tensor, rows: list[int], data: str) -> list[tuple[float, float]]:
-        return [self.trainer.judge(models[i], data) for i in rows]
+    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+        return [self.trainer.judge(models[row], data, round_index, client) for row, client in pairs]
+
+    def scores(self, models: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
+        each = [self.trainer.scores(model, data, round_index) for model in models]
+        return torch.stack([score for score, _ in each]), torch.stack([loss for _, loss in each])
+
+    def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+        rows = model.new_zeros(len(clients), len(model))
+        for client, row in zip(clients, rows, strict=True):
+            self.trainer.gradient(model, data, client, row)
+        return rows
+
+    def outputs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int, features: bool) -> list[Tensor]:
+        return [self.trainer.outputs(models[row], data, round_index, client, features) for row, client in pairs]

@@ -9,20 +9,22 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from fedincent.config import option
-from fedincent.federation import LocalTask
-from fedincent.training.executor import Executor, Tick
-from fedincent.training.loop import JUDGE_BATCH, Report, Trainer, Workload, epoch_of
-from fedincent.training.optimizers import OPTIMIZERS
+from fedincent.errors import ConfigError
+from fedincent.federation import Job
+from fedincent.training.executor import Pair, Tick
+from fedincent.training.loop import JUDGE_BATCH, Supervised, epoch_of
+from fedincent.training.optimizers import optimizer_class
+from fedincent.training.serial import Serial
+from fedincent.training.trainer import Report, Workload
 
 log = logging.getLogger("fedincent")
 
@@ -38,7 +40,7 @@ class Block:
 
 
 @dataclass(kw_only=True)
-class Vectorized(Executor):
+class Vectorized(Serial):
     """All clients in one batch, as many at a time as the memory holds; for GPUs."""
 
     numerics: ClassVar[str] = "vectorized"
@@ -47,135 +49,150 @@ class Vectorized(Executor):
     chunk: int | None = option("clients trained at once; null: as many as fit the memory", low=1, identity=False)
 
     def open(self, work: Workload) -> None:
+        if work.make_trainer is not Supervised:
+            raise ConfigError("executor", "vectorized", "knows supervised learning alone; use serial or processes")
         super().open(work)
-        self.trainer = Trainer(work)
+        assert isinstance(self.trainer, Supervised)
+        self.supervised = self.trainer
         self.layout = self.trainer.layout
         self.device = work.shards.x.device
-        self.updates = self.trainer.row.new_zeros(len(work.shards.sizes), self.layout.dim)
         self.one_by_one = cannot_batch(work.module)
         if self.one_by_one:
             log.warning("executor=vectorized: %s; clients train one after the other", self.one_by_one)
-        self.at_once = 1 if self.one_by_one else self.chunk or fitting_chunk(self.trainer)
+        self.at_once = 1 if self.one_by_one else self.chunk or fitting_chunk(self.supervised)
 
-    def train(
-        self, round_index: int, incoming: Tensor, tasks: Mapping[int, LocalTask], tick: Tick
-    ) -> tuple[Tensor, dict[int, Report]]:
-        self.updates[[i for i in range(len(self.updates)) if i not in tasks]] = 0
+    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+        if len(jobs) > len(self.updates):
+            self.updates = self.updates.new_zeros(len(jobs), self.layout.dim)
         reports: dict[int, Report] = {}
-        if self.one_by_one or any(task.inner_rate for task in tasks.values()):
-            for client, task in tasks.items():
-                reports[client] = self.trainer.train(client, incoming[client], task, round_index, self.updates[client])
+        if self.one_by_one or any(job.task.inner_rate for job in jobs):
+            for place, job in enumerate(jobs):
+                reports[place] = self.trainer.train(job, pool, round_index, self.updates[place])
                 tick()
-            return self.updates, reports
-        by_size = sorted(tasks, key=lambda client: (-self.steps_of(client, tasks[client]), client))  # alike clients together
+            return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
+        steps = [self.steps_of(job, round_index) for job in jobs]
+        by_size = sorted(range(len(jobs)), key=lambda place: (-steps[place], place))  # alike ones together
         while by_size:
-            clients = by_size[: self.at_once]
+            places = by_size[: self.at_once]
             try:
-                reports |= self.train_block(round_index, incoming, clients, tasks)
+                found = self.train_block(round_index, pool, [jobs[place] for place in places], places)
             except torch.OutOfMemoryError:
-                if len(clients) == 1:
+                if len(places) == 1:
                     raise
-                self.at_once = max(1, len(clients) // 2)
+                self.at_once = max(1, len(places) // 2)
                 torch.cuda.empty_cache()
-                log.warning("out of memory with %d clients at once; going on with %d", len(clients), self.at_once)
+                log.warning("out of memory with %d clients at once; going on with %d", len(places), self.at_once)
                 continue
-            by_size = by_size[len(clients) :]
-            for _ in clients:
+            reports |= dict(zip(places, found, strict=True))
+            by_size = by_size[len(places) :]
+            for _ in places:
                 tick()
-        return self.updates, reports
+        return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
 
-    def steps_of(self, client: int, task: LocalTask) -> int:
-        """How many steps a task takes a client."""
-        per_epoch = math.ceil(self.work.shards.sizes[client] / self.work.recipe.batch_size)
-        return per_epoch * task.epochs if task.steps is None else task.steps
+    def steps_of(self, job: Job, round_index: int) -> int:
+        """How many steps a job takes."""
+        per_epoch = math.ceil(self.work.shards.count(job.client, round_index) / self.work.recipe.batch_size)
+        if per_epoch == 0:
+            return 0
+        return per_epoch * job.task.epochs if job.task.steps is None else job.task.steps
 
-    def train_block(
-        self, round_index: int, incoming: Tensor, clients: list[int], tasks: Mapping[int, LocalTask]
-    ) -> dict[int, Report]:
-        """Train some clients in lockstep; their updates go into G."""
-        chosen = [tasks[client] for client in clients]
-        block = self.gather(round_index, clients, chosen)
-        start = incoming[clients]
+    def train_block(self, round_index: int, pool: Tensor, jobs: list[Job], places: list[int]) -> list[Report]:
+        """Carry out some jobs in lockstep; their updates go into their places."""
+        tasks, recipe, memory = [job.task for job in jobs], self.work.recipe, self.work.memory
+        block = self.gather(round_index, jobs)
+        start = pool[[job.row for job in jobs]]
+        anchors = pool[[job.row if job.task.anchor is None else job.task.anchor for job in jobs]]
         rows, gradient = start.clone(), torch.zeros_like(start)
         leaves = {name: view.detach().requires_grad_() for name, view in self.layout.views(rows).items()}
         slots = self.layout.views(gradient)
-        optimizer = OPTIMIZERS[self.work.recipe.optimizer](rows)
-        rates = torch.tensor([[task.lr] for task in chosen], device=self.device, dtype=rows.dtype)
-        pulls = torch.tensor([[task.proximal] for task in chosen], device=self.device, dtype=rows.dtype)
-        losses = torch.zeros(len(clients), device=self.device, dtype=rows.dtype)
+        optimizer = optimizer_class(recipe)(rows, recipe)
+        clients = [job.client for job in jobs]
+        if memory is not None:
+            memory.load(clients, optimizer)
+        rates = torch.tensor([[task.lr] for task in tasks], device=self.device, dtype=rows.dtype)
+        pulls = torch.tensor([[task.proximal] for task in tasks], device=self.device, dtype=rows.dtype)
+        losses = torch.zeros(len(jobs), device=self.device, dtype=rows.dtype)
         self.work.module.train()
         for step in range(block.active.shape[1]):
             loss = vmap(self.weighted_loss)(leaves, block.x[:, step], block.y[:, step], block.weights[:, step])
             for name, part in zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True):
                 slots[name].copy_(part)
             if pulls.any():
-                gradient.addcmul_(rows - start, pulls)
-            for place, task in enumerate(chosen):
+                gradient.addcmul_(rows - anchors, pulls)
+            if recipe.weight_decay:
+                gradient.add_(rows, alpha=recipe.weight_decay)
+            for place, task in enumerate(tasks):
                 for begin, stop in task.frozen:
                     gradient[place, begin:stop] = 0
-            optimizer.step(rows, gradient, rates * block.active[:, step, None])
+            active = block.active[:, step, None]
+            before = (optimizer.state.clone(), optimizer.steps) if memory is not None and not active.all() else None
+            optimizer.step(rows, gradient, rates * active)
+            if before is not None:  # whoever is done remembers nothing of the padding
+                optimizer.state = torch.where(active, optimizer.state, before[0])
+                optimizer.steps = torch.where(active, optimizer.steps, before[1])
             losses += loss.detach()
-        self.updates[clients] = rows - start
+        if memory is not None:
+            memory.save(clients, optimizer)
+        self.updates[places] = rows - start
         means = losses / block.active.sum(1).clamp(min=1)
-        return {
-            client: Report(float(mean), self.incoming_loss(client, incoming[client], task))
-            for client, task, mean in zip(clients, chosen, means, strict=True)
-        }
+        incoming = [self.incoming_loss(job, pool, round_index) for job in jobs]
+        return [Report(float(mean), loss) for mean, loss in zip(means, incoming, strict=True)]
 
-    def incoming_loss(self, client: int, model: Tensor, task: LocalTask) -> float:
+    def incoming_loss(self, job: Job, pool: Tensor, round_index: int) -> float:
         """The loss of the incoming model on the client's training data, where the task asks for it."""
-        if not task.incoming_loss:
+        if not job.task.incoming_loss:
             return float("nan")
-        self.trainer.row.copy_(model)
-        return self.trainer.judge_bound(*self.work.shards.of(client))[1]
+        self.supervised.row.copy_(pool[job.row])
+        return self.supervised.judge_bound(*self.work.shards.of(job.client, round_index))[1]
 
     def weighted_loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """One client's loss on one padded batch."""
-        scores = functional_call(self.work.module, parameters, (x,))
-        return (F.cross_entropy(scores, y, reduction="none") * weights).sum()
+        outputs = functional_call(self.work.module, parameters, (x,))
+        return (self.work.objective.loss(outputs, y, "none") * weights).sum()
 
-    def gather(self, round_index: int, clients: list[int], tasks: list[LocalTask]) -> Block:
+    def gather(self, round_index: int, jobs: list[Job]) -> Block:
         """The same batches, in the same order, as each client would see alone; padded and stacked."""
         shards, size = self.work.shards, self.work.recipe.batch_size
-        steps = [self.steps_of(client, task) for client, task in zip(clients, tasks, strict=True)]
-        shape = (len(clients), max(steps), size)
+        steps = [self.steps_of(job, round_index) for job in jobs]
+        shape = (len(jobs), max(steps), size)
         x = torch.zeros(*shape, *shards.x.shape[1:], dtype=shards.x.dtype, device=self.device)
-        y = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        y = torch.zeros(shape, dtype=shards.y.dtype, device=self.device)
         counts = torch.zeros(shape[:2], dtype=torch.int64, device=self.device)
-        for place, (client, wanted) in enumerate(zip(clients, steps, strict=True)):
+        for place, (job, wanted) in enumerate(zip(jobs, steps, strict=True)):
             done = epoch = 0
             while done < wanted:
-                samples, labels = epoch_of(shards, client, self.work.recipe, self.work.streams, round_index, epoch)
-                kept = min(len(labels), (wanted - done) * size)
+                samples, targets = epoch_of(self.work, job, round_index, epoch)
+                kept = min(len(targets), (wanted - done) * size)
                 begin = done * size
                 x[place].flatten(0, 1)[begin : begin + kept] = samples[:kept]
-                y[place].flatten()[begin : begin + kept] = labels[:kept]
+                y[place].flatten()[begin : begin + kept] = targets[:kept]
                 batches = math.ceil(kept / size)
                 counts[place, done : done + batches] = size
                 counts[place, done + batches - 1] = kept - (batches - 1) * size
                 done, epoch = done + batches, epoch + 1
         inside = torch.arange(size, device=self.device) < counts[:, :, None]
-        weights = inside / counts.clamp(min=1)[:, :, None]
-        return Block(x, y, weights.to(self.trainer.row.dtype), counts > 0)
+        weights = inside.to(self.trainer.row.dtype) / counts.clamp(min=1)[:, :, None]
+        return Block(x, y, weights, counts > 0)
 
-    def judge_rows(self, models: Tensor, rows: list[int], data: str) -> list[tuple[float, float]]:
-        if self.one_by_one:
-            return [self.trainer.judge(models[i], data) for i in rows]
-        x, y = self.work.judged[data]
+    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+        if self.one_by_one or any(client is not None for _, client in pairs):
+            return super().judge_pairs(models, pairs, data, round_index)
+        x, y = self.work.judged[data].of(None, round_index)
+        rows, objective = [row for row, _ in pairs], self.work.objective
         self.work.module.eval()
-        scores: list[tuple[float, float]] = []
+        judged: list[tuple[float, float]] = []
         for start in range(0, len(rows), self.at_once):
             views = self.layout.views(models[rows[start : start + self.at_once]])
             count = len(rows[start : start + self.at_once])
-            right, loss = torch.zeros(count, device=self.device), torch.zeros(count, device=self.device)
+            score, loss = torch.zeros(count, device=self.device), torch.zeros(count, device=self.device)
             with torch.no_grad():
-                for samples, labels in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
+                for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
                     out = vmap(lambda p, s: functional_call(self.work.module, p, (s,)), in_dims=(0, None))(views, samples)
-                    right += (out.argmax(-1) == labels).sum(-1)
-                    each = F.cross_entropy(out.flatten(0, 1), labels.repeat(count), reduction="none")
+                    score += objective.scores(out, targets).sum(-1)
+                    each = objective.loss(out.flatten(0, 1), targets.repeat(count), "none")
                     loss += each.view(count, -1).sum(-1).to(loss)
-            scores += zip((right / len(y)).tolist(), (loss / len(y)).tolist(), strict=True)
-        return scores
+            judged += zip((score / len(y)).tolist(), (loss / len(y)).tolist(), strict=True)
+        return judged
 
 
 def cannot_batch(module: nn.Module) -> str:
@@ -190,7 +207,7 @@ def cannot_batch(module: nn.Module) -> str:
     return ""
 
 
-def fitting_chunk(trainer: Trainer) -> int:
+def fitting_chunk(trainer: Supervised) -> int:
     """How many clients fit the memory at once: their rows and optimizer state, and the activations of one batch each."""
     shards, batch = trainer.work.shards, trainer.work.recipe.batch_size
     outputs: list[int] = []

@@ -77,8 +77,8 @@ def jobs() -> dict[str, Job]:
     """A baseline with two runs on it, and one that stands alone."""
     return {
         "base": Job("base", ["x=0"]),
-        "a": Job("a", ["x=1"], "base", "base"),
-        "b": Job("b", ["x=2"], "base", "base"),
+        "a": Job("a", ["x=1"], ("base",), ("base",)),
+        "b": Job("b", ["x=2"], ("base",), ("base",)),
         "c": Job("c", ["x=3"]),
     }
 
@@ -92,8 +92,8 @@ def test_runs_wait_for_their_baseline(tmp_path: Path) -> None:
     launcher = Scripted(retries=2, script={tag_of("base"): [RUNNING, RUNNING]})
     assert carry_out(jobs(), launcher, tmp_path, None, False) == []
     assert labels(launcher) == ["base", "c", "a", "b"] and launcher.closed
-    assert [order.builds_on for order in launcher.orders] == [None, None, "base", "base"]
-    assert all(order.after is None for order in launcher.orders)
+    assert [order.builds_on for order in launcher.orders] == [(), (), ("base",), ("base",)]
+    assert not any(order.after for order in launcher.orders)
 
 
 def test_an_engine_that_can_wait_gets_all_at_once(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_an_engine_that_can_wait_gets_all_at_once(tmp_path: Path) -> None:
     carry_out(jobs(), launcher, tmp_path, None, True)
     assert sorted(labels(launcher)) == ["a", "b", "base", "c"] and launcher.cancelled == []
     after = {order.label: order.after for order in launcher.orders}
-    assert after["base"] is None and after["c"] is None and after["a"] == after["b"] == f"{tag_of('base')}#2-0"
+    assert after["base"] == after["c"] == () and after["a"] == after["b"] == (f"{tag_of('base')}#2-0",)
 
 
 def test_no_more_at_once_than_asked_for(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_run_that_fails_by_itself_is_not_tried_again(tmp_path: Path) -> None:
     launcher = Scripted(retries=2, script={tag_of("base"): [FAILED]})
     failures = carry_out(jobs(), launcher, tmp_path, None, False)
     assert labels(launcher) == ["base", "c"]
-    assert failures == ["base: so it was", "a: its standalone baseline failed", "b: its standalone baseline failed"]
+    assert failures == ["base: so it was", "a: a run that it builds on failed", "b: a run that it builds on failed"]
 
 
 def test_runs_that_waited_for_a_lost_baseline_have_lost_no_try(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_what_is_in_flight_is_not_ordered_again(tmp_path: Path) -> None:
     launcher = Chaining(retries=2, in_flight={tag_of("base"): f"{tag_of('base')}#old", "stranger": "x"})
     assert carry_out(jobs(), launcher, tmp_path, None, False) == []
     assert sorted(labels(launcher)) == ["a", "b", "c"]
-    assert {order.after for order in launcher.orders} == {f"{tag_of('base')}#old", None}
+    assert {order.after for order in launcher.orders} == {(f"{tag_of('base')}#old",), ()}
 
 
 def test_an_error_of_ours_leaves_jobs_that_can_go_on_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

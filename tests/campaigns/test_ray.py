@@ -16,6 +16,7 @@ from fedincent.store.folder import receive, result_files
 from tests.campaigns.conftest import table_command
 
 pytest.importorskip("ray", reason="not run: Ray is not installed (pip install 'fedincent[ray]')")
+pytestmark = pytest.mark.xdist_group("ray")  # one after the other: a cluster of one test would be found by another
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from fedincent.config.compose import compose
 from fedincent.errors import ConfigError
-from fedincent.evaluation.metrics import own_metrics
 from fedincent.federation import Recipe
 from fedincent.mechanisms.fedavg import FedAvg
 from fedincent.mechanisms.incfl import IncFL, undecidedness
@@ -20,7 +18,18 @@ from fedincent.mechanisms.mw_fed import MWFed
 from fedincent.runs.runner import run
 from tests.conftest import random_updates
 
-RECIPE = Recipe(optimizer="sgd", lr=0.1, decay=1.0, batch_size=5, local_epochs=1, local_steps=10, augment="none")
+RECIPE = Recipe(
+    momentum=0.0,
+    weight_decay=0.0,
+    carry=False,
+    optimizer="sgd",
+    lr=0.1,
+    decay=1.0,
+    batch_size=5,
+    local_epochs=1,
+    local_steps=10,
+    augment="none",
+)
 OWN = ["n_clients=8", "unseen_clients=4", "client_test_fraction=0.4", "solo_steps=30", "per_round=3", "rounds=4"]
 OWN += ["training.optimizer=sgd", "training.lr=0.05", "training.local_steps=5", "model=logistic", "partition=clusters"]
 OWN += ["tune_steps=3", "executor=serial"]
@@ -87,13 +96,6 @@ def test_those_served_badly_work_more(make_federation, make_round) -> None:  # t
     assert mechanism.effort.tolist() == [2.0, 0.5, 1.0]
     steps = [mechanism.task(RECIPE, make_round([True] * 3), client).steps for client in range(3)]
     assert steps == [20, 5, 10]
-
-
-def test_own_metrics_by_hand() -> None:
-    found = own_metrics(
-        np.array([1.0, 2.0, 3.0]), np.array([0.9, 0.8, 0.1]), np.array([2.0, 2.0, 1.0]), np.array([0.5, 0.6, 0.7])
-    )
-    assert found == {"ipr": pytest.approx(1 / 3), "preferred": pytest.approx((0.9 + 0.6 + 0.7) / 3)}  # equal is not better
 
 
 @pytest.mark.parametrize("mechanism", ["fedavg", "fedprox", "per_fedavg", "mw_fed", "incfl", "qffl"])

@@ -39,7 +39,18 @@ def test_fedavg_moves_by_the_mean_of_those_who_joined(make_federation, make_roun
 
 
 def test_fedavg_fine_tunes_at_the_first_rate() -> None:
-    recipe = Recipe(optimizer="adam", lr=0.02, decay=0.5, batch_size=8, local_epochs=3, local_steps=0, augment="none")
+    recipe = Recipe(
+        momentum=0.0,
+        weight_decay=0.0,
+        carry=False,
+        optimizer="adam",
+        lr=0.02,
+        decay=0.5,
+        batch_size=8,
+        local_epochs=3,
+        local_steps=0,
+        augment="none",
+    )
     task = FedAvgFinetune(finetune_epochs=1).closing_task(recipe)
     assert task is not None and (task.lr, task.epochs) == (0.02, 1)
     assert FedAvgFinetune(finetune_epochs=0).closing_task(recipe) is None

@@ -249,4 +249,4 @@ def test_printed_commands_know_the_plugins(own_table: str, capsys: pytest.Captur
     main(["table", "small", "--plugins", own_table, "--dry-run"])
     captured = capsys.readouterr()
     assert all(line.startswith(f"fedincent run --plugins {own_table}") for line in captured.out.splitlines())
-    assert "12 runs to do" in captured.err and "standalone" in captured.err
+    assert "12 runs to do" in captured.err and "the runs that others build on among them (4)" in captured.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 
 import numpy as np
@@ -10,11 +11,13 @@ import torch
 
 from fedincent.config.compose import compose
 from fedincent.datasets import Data
-from fedincent.federation import Layout, LocalTask, Recipe, Round, Shards, Streams
+from fedincent.federation import Job, Judged, Layout, LocalTask, Round, Shards, Streams
 from fedincent.mechanisms.cgsv import CGSV
 from fedincent.mechanisms.iafl import IAFL
 from fedincent.mechanisms.lg_fedavg import LGFedAvg
-from fedincent.training.loop import Workload
+from fedincent.objectives import Classification, Regression
+from fedincent.training import Workload
+from fedincent.training.loop import Supervised
 from fedincent.training.serial import Serial
 from fedincent.training.vectorized import Vectorized
 
@@ -30,18 +33,21 @@ def workload(model: str, sizes: list[int], dtype: torch.dtype, optimizer: str = 
     data = Data("d", like, np.zeros(1, int), like, np.zeros(1, int), "image" if len(shape) == 3 else "features", 4)
     torch.manual_seed(0)
     module = compose([f"model={model}"]).model.build(data).to(dtype)
-    recipe = Recipe(optimizer=optimizer, lr=0.001, decay=1.0, batch_size=8, local_epochs=1, local_steps=0, augment=augment)
+    recipe = compose([f"training.optimizer={optimizer}", "training.batch_size=8", f"training.augment={augment}"]).training
     shards = Shards(x, y, [0, *np.cumsum(sizes).tolist()], black=torch.zeros(shape[0]))
-    return Workload(module, shards, {"test": (x, y)}, recipe, Streams(1))
+    return Workload(module, shards, {"test": Judged(x, y)}, recipe, Streams(1), Classification(), Supervised)
 
 
 def one_round(executor: Serial | Vectorized, work: Workload, tasks: dict[int, LocalTask]):  # type: ignore[no-untyped-def]
     models = Layout(work.module).flatten(work.module).repeat(len(work.shards.sizes), 1)
     executor.open(work)
     try:
-        updates, reports = executor.train(2, models, tasks, lambda: None)
+        jobs = [Job(client, client, task) for client, task in tasks.items()]
+        rows, told = executor.train(2, models, jobs, lambda: None)
+        updates = torch.zeros_like(models)
+        updates[list(tasks)] = rows
         models = models + updates
-        return updates.clone(), models, reports, executor.judge(models, "test")
+        return updates, models, dict(zip(tasks, told, strict=True)), executor.judge(models, "test")
     finally:
         executor.close()
 
@@ -112,8 +118,9 @@ def test_mechanisms_see_the_same_round(mechanism: str, make_federation) -> None:
         executor.open(work)
         for index in range(2):
             round = Round(index, 0.001, Streams(0), torch.ones(5, dtype=torch.bool), torch.zeros(5), torch.zeros(5))
-            updates, _ = executor.train(index, own.incoming(round), ALL, lambda: None)
-            own.reward(round, updates)
+            round.jobs = [Job(client, client, task) for client, task in ALL.items()]
+            updates, _ = executor.train(index, own.incoming(round), round.jobs, lambda: None)
+            own.receive(round, updates)
         executor.close()
         finals.append(own.models.clone())
     gap = (finals[0] - finals[1]).norm(dim=1) / finals[0].norm(dim=1)
@@ -143,9 +150,9 @@ def test_lstm_goes_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
     finals = []
     for executor in (Serial(), Vectorized(chunk=None)):
         torch.manual_seed(0)
-        work = Workload(
-            compose(overrides).model.build(data), shards, {"test": (tokens, base.shards.y)}, base.recipe, Streams(1)
-        )
+        judged = {"test": Judged(tokens, base.shards.y)}
+        module = compose(overrides).model.build(data)
+        work = Workload(module, shards, judged, base.recipe, Streams(1), Classification(), Supervised)
         finals.append(one_round(executor, work, ALL)[1])
     assert torch.equal(*finals) and "recurrent" in caplog.text
 
@@ -157,3 +164,48 @@ def test_a_run_has_an_identity_of_its_own() -> None:
     exact, ours = fedincent.run(small), fedincent.run([*small, "executor=vectorized"])
     assert exact.path != ours.path and ours.summary["identity"]["numerics"] == "vectorized"
     assert ours.summary["accuracy_mean"] == pytest.approx(exact.summary["accuracy_mean"], abs=0.05)
+
+
+def several_rounds(executor: Serial, work: Workload, rounds: int = 3) -> torch.Tensor:
+    """Everybody trains for some rounds, each on its own model (N×D)."""
+    models = Layout(work.module).flatten(work.module).repeat(len(work.shards.sizes), 1)
+    executor.open(work)
+    for index in range(rounds):
+        jobs = [Job(client, client, LocalTask(lr=0.01)) for client in range(len(models))]
+        models = models + executor.train(index, models, jobs, lambda: None)[0]
+    executor.close()
+    return models
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.float64, 1e-8)])
+@pytest.mark.parametrize(("optimizer", "momentum"), [("adam", 0.0), ("sgd", 0.9)])
+def test_carried_state_and_arrivals(optimizer: str, momentum: float, dtype: torch.dtype, bound: float) -> None:
+    """Ragged arrivals, optimizers that remember: those who are done with a round remember nothing of the padding."""
+    finals = []
+    for executor in (Serial(), Vectorized(chunk=3)):
+        work = workload("mlp", RAGGED, dtype, optimizer)
+        changed = {"carry": True, "momentum": momentum, "weight_decay": 0.01}
+        work.recipe = dataclasses.replace(work.recipe, **changed)
+        work.shards.arrivals = [[0, size // 3, size // 2, size] for size in RAGGED]
+        finals.append(several_rounds(executor, work))
+    gap = (finals[0] - finals[1]).norm(dim=1) / finals[0].norm(dim=1)
+    assert float(gap.max()) <= bound, gap
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.float64, 1e-8)])
+def test_regression(dtype: torch.dtype, bound: float) -> None:
+    finals, judged = [], []
+    for executor in (Serial(), Vectorized(chunk=None)):
+        work = workload("mlp", RAGGED, dtype)
+        torch.manual_seed(0)
+        work.module = torch.nn.Sequential(torch.nn.Linear(20, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).to(dtype)
+        work.objective = Regression(mean=50.0, std=2.0)
+        work.shards.y = work.shards.x[:, 0].clone()
+        work.judged = {"test": Judged(work.shards.x, work.shards.y)}
+        finals.append(several_rounds(executor, work))
+        executor.open(work)
+        judged.append(torch.stack(executor.judge(finals[-1], "test")))
+        executor.close()
+    gap = (finals[0] - finals[1]).norm(dim=1) / finals[0].norm(dim=1)
+    assert float(gap.max()) <= bound, gap
+    torch.testing.assert_close(judged[0], judged[1], rtol=1e-3, atol=1e-5)

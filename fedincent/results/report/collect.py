@@ -15,24 +15,15 @@ import pandas as pd
 import yaml
 
 import fedincent
+from fedincent.config.compose import flat
 from fedincent.config.groups import conf_folder, group_folders, options_of
-from fedincent.evaluation.measures import MEASURES, measure_of
+from fedincent.evaluation.formulas import Metric
+from fedincent.evaluation.metrics import METRICS, SHOWN, metric_of
 from fedincent.results.compare import MACHINE
 from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
-from fedincent.results.sweep_table import flat
 from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells, load_table
 from fedincent.store.folder import Result
 from fedincent.store.index import Index
-
-SHOWN_METRICS = {
-    "ipr_accuracy": "IPR",
-    "ipr_loss": "IPR by loss",
-    "pearson": "Pearson ρ",
-    "accuracy_mean": "mean accuracy, %",
-    "accuracy_max": "highest accuracy, %",
-    "accuracy_gain": "mean gain, points",
-}
-
 
 CHOSEN = ("dataset", "partition", "model", "mechanism", "contribution")
 OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
@@ -56,8 +47,14 @@ def collect(results_dir: Path) -> dict[str, Any]:
         "damaged": damaged,
         "unfinished": unfinished,
         "tables": tables_of(index),
-        "metrics": {name: {"label": label, "scale": MEASURES[name].scale} for name, label in SHOWN_METRICS.items()},
+        "metrics": {name: {"label": report_label(METRICS[name]), "scale": METRICS[name].scale} for name in SHOWN},
     }
+
+
+def report_label(metric: Metric) -> str:
+    """A metric's name with its unit."""
+    unit = ", %" if metric.unit else ", points" if metric.scale == 100 else ""
+    return f"{metric.title}{unit}"
 
 
 def numbers(values: Any, digits: int = 5) -> list[float | None]:
@@ -91,7 +88,7 @@ def describe_run(result: Result) -> dict[str, Any]:
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
         "rounds": summary["rounds"],
-        "metrics": {name: summary.get(name) for name in SHOWN_METRICS},
+        "metrics": {name: summary.get(name) for name in SHOWN},
         "seconds": round(summary["seconds"]["total"], 1),
         "versions": summary["versions"],
         "notes": summary["notes"],
@@ -210,7 +207,7 @@ def describe_table(table: PaperTable, cells: Cells) -> dict[str, Any]:
                 {
                     "dataset": dataset,
                     "setting": setting_name(setting),
-                    "metric": measure_of(metric).label,
+                    "metric": metric_of(metric).label,
                     "cells": [
                         {
                             "ours": ours_text(cell, m in best).rstrip(" ✓✗"),

@@ -1,0 +1,45 @@
+"""The runs that a run builds on: what its gains are measured against, and what its mechanism or contribution asks for."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from fedincent.config.groups import read_group
+from fedincent.config.run import Config
+from fedincent.config.schema import build
+
+PLAIN: dict[str, Any] = {"eval_every": 0, "force": False}  # of every run that others build on
+ALSO_PLAIN: dict[str, Any] = {"reference": "none", "trace": False, "tune_epochs": 0, "tune_steps": 0, "ipr_strict": False}
+
+
+def references(config: Config) -> dict[str, Config]:
+    """The runs that must be there first, by name (standalone, fedavg); the one that gains are measured against is last."""
+    if config.mechanism.alone:
+        return {}
+    wanted = ["standalone"] if needs_standalone(config) else []
+    if config.reference != "none" and config.reference not in wanted:
+        wanted.append(config.reference)
+    return {name: as_reference(config, name) for name in wanted}
+
+
+def needs_standalone(config: Config) -> bool:
+    """Whether anybody asks what the clients reach alone."""
+    asks = config.mechanism.uses_contribution and config.contribution.needs_standalone
+    return config.reference == "standalone" or asks or config.mechanism.needs_solo_losses
+
+
+def as_reference(config: Config, name: str) -> Config:
+    """The same stage under a mechanism as its YAML states it, everybody honest."""
+    node = read_group("mechanism", name)
+    plain = PLAIN if name == "standalone" else PLAIN | ALSO_PLAIN
+    other = copy.copy(config)
+    for field, value in plain.items():
+        setattr(other, field, value)
+    honest = read_group("behaviour", "honest")
+    other.mechanism, other.behaviour = build(node, "mechanism"), build(honest, "behaviour")
+    other.raw = {**config.raw, **plain, "mechanism": node}
+    other.choices = {**config.choices, "mechanism": name}
+    if name != "standalone":
+        other.raw["behaviour"], other.choices["behaviour"] = honest, "honest"
+    return other

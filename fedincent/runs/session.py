@@ -1,0 +1,337 @@
+"""One configuration's rounds on a stage, from the first or from a checkpoint; then the judgement."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import platform
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+import fedincent
+from fedincent.config.run import Config
+from fedincent.contributions import Baseline
+from fedincent.contributions.cgsv import CosineImportance
+from fedincent.errors import ConfigError, DivergenceError, FedincentError
+from fedincent.evaluation.judgement import Given, Judgement, Reference, online_frame
+from fedincent.federation import Federation, LocalTask, Round
+from fedincent.federation.jobs import Job, numbered
+from fedincent.runs.stage import Stage
+from fedincent.store.folder import Result, RunFolder
+
+log = logging.getLogger("fedincent")
+
+
+class Session:
+    """One mechanism's rounds on a stage; others: the finished runs that it builds on, by name."""
+
+    def __init__(self, stage: Stage, config: Config, folder: RunFolder, others: dict[str, Result]) -> None:
+        self.stage, self.config, self.mechanism, self.folder = stage, config, config.mechanism, folder
+        self.watched = config is stage.config  # else it is one that the run that is asked for builds on
+        self.alone = self.mechanism.alone
+        self.baseline = others.get("standalone")
+        self.round_index = 0
+        self.contribution = None if self.alone or not self.contribution_known() else config.contribution
+        self.observer = CosineImportance(alpha=0.95) if config.trace and not self.alone else None
+        self.judgement = self.make_judgement(others.get(config.reference))
+        self.history: list[dict[str, Any]] = []
+        self.online: list[Tensor] = []  # score and loss after each round (2×N)
+        self.seconds = {"training": 0.0, "mechanism": 0.0, "validation": 0.0, "judging": 0.0}
+        self.begun = time.perf_counter()
+
+    def contribution_known(self) -> bool:
+        """Whether what the contribution measure asks for is there."""
+        return self.baseline is not None or not self.config.contribution.needs_standalone
+
+    def make_judgement(self, reference: Result | None) -> Judgement:
+        """How this run's models are judged."""
+        stage, config = self.stage, self.config
+        against = None
+        if reference is not None:
+            against = Reference(config.reference, reference.clients, lambda: reference.unseen)
+        truth = {name: np.array(values) for name, values in stage.deal.truth.items()}
+        score, initial = stage.objective.score_name, stage.initial
+        return Judgement(config, self.judge, score, against, self.alone, None, truth, lambda: stage.unseen, initial)
+
+    def play(self) -> Result:
+        """All rounds still to be done, the judgement, and the stored result."""
+        config, view = self.config, self.stage.view
+        self.start()
+        self.resume()
+        self.folder.save_partition(self.stage.class_counts)
+        if self.watched:
+            config.logger.started(self.folder.key, config.raw)
+            for row in self.history:
+                config.logger.round_done(row)
+        rounds = 1 if self.alone and config.solo_steps else config.rounds
+        view.stage(config.choices["mechanism"], rounds, len(self.history), config.n_clients)
+        saved = time.monotonic()
+        for index in range(len(self.history), rounds):
+            self.history.append(self.play_round(index))
+            if time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
+                self.save()
+                saved = time.monotonic()
+            if self.watched:
+                config.logger.round_done(self.history[-1])
+            view.round_done(self.history[-1].get(f"{self.judgement.score}_mean"))
+        result = self.judge_and_store()
+        if self.watched:
+            config.logger.finished(result.summary)
+        return result
+
+    def start(self) -> None:
+        """Everything as it is before the first round."""
+        config, mechanism = self.config, self.mechanism
+        federation = self.federation()
+        mechanism.start(federation)
+        if config.unseen_clients and not self.alone and not one_model_for_all(mechanism.personal()):
+            why = f"mechanism={config.choices['mechanism']} has no common model that they could judge"
+            raise ConfigError("unseen_clients", config.unseen_clients, why)
+        baseline = None if self.baseline is None else baseline_of(self.baseline, self.judgement.score)
+        for measure in (self.contribution, self.observer):
+            if measure is not None:
+                measure.start(federation, baseline)
+        known = None if self.contribution is None else self.contribution.values
+        config.behaviour.start(federation, known)
+        self.stage.executor.load_state_dict({})
+
+    def federation(self) -> Federation:
+        """What the mechanism may know; its judging is bound to the round that is played, and to this run's clock."""
+        executor = self.stage.executor
+        return dataclasses.replace(
+            self.stage.federation,
+            judge=self.judge,
+            solo_losses=self.solo_losses(),
+            scores=lambda models, data: self.timed(lambda: executor.scores(models, data, self.round_index)),
+            gradient=lambda model, data, clients: self.timed(lambda: executor.gradient(model, data, clients)),
+        )
+
+    def solo_losses(self) -> Tensor | None:
+        """F_k(ŵ_k) (N), for a mechanism that asks for it."""
+        if self.baseline is None or not self.mechanism.needs_solo_losses:
+            return None
+        alone = self.baseline.clients
+        if "own_train_loss" not in alone:
+            raise FedincentError(
+                f"{self.baseline.path.name} was stored before training losses were: run it again, with mechanism=standalone "
+                "force=true"
+            )
+        return torch.from_numpy(np.array(alone.own_train_loss, dtype=np.float64))
+
+    def play_round(self, index: int) -> dict[str, Any]:
+        """One round: who joins, what they train, what they send, rewards; what rounds.csv says of it."""
+        mechanism, recipe, config = self.mechanism, self.config.training, self.config
+        self.round_index = index
+        round = self.new_round(index, recipe.rate(index))
+        round.joined = mechanism.invite(round)
+        pool, jobs = mechanism.jobs(round, recipe)
+        round.jobs = numbered(jobs)
+        if self.alone and config.solo_steps:
+            solo = LocalTask(lr=recipe.lr, steps=config.solo_steps)
+            round.jobs = [dataclasses.replace(job, task=solo) for job in round.jobs]
+        updates = self.train(round, pool)
+        config.behaviour.send(round, updates)
+        if self.observer is not None:
+            importance = self.observer.measure(round, mechanism.scattered(round, updates))
+            round.note("importance", lambda: importance)
+        begun, judging = time.perf_counter(), self.seconds["judging"]
+        mechanism.receive(round, updates)
+        validation = self.seconds["judging"] - judging
+        self.seconds["judging"] = judging
+        self.seconds["validation"] += validation
+        self.seconds["mechanism"] += time.perf_counter() - begun - validation
+        return self.row_of(round)
+
+    def row_of(self, round: Round) -> dict[str, Any]:
+        """What is kept of a round: a line of rounds.csv, what was noted, and how the models stand where that is wanted."""
+        config = self.config
+        losses = round.losses[round.joined]
+        row: dict[str, Any] = {
+            "round": round.index + 1,
+            "lr": round.lr,
+            "joined": int(round.joined.sum()),
+            "train_loss": float(losses.mean()) if len(losses) else None,
+            **round.told,
+        }
+        if config.eval_every and (round.index + 1) % config.eval_every == 0:
+            row |= self.judgement.on_the_way(self.given())
+        if config.protocol == "online":
+            data = "arriving" if "arriving" in self.stage.executor.work.judged else "test"
+            self.online.append(torch.stack(self.judge(self.given(), data)))
+        if round.trace is not None:
+            round.note("train_loss", lambda: round.losses)
+            row["trace"] = {name: values.tolist() for name, values in round.trace.items()}
+        return row
+
+    def given(self) -> Given:
+        """What the mechanism gives the clients, one each."""
+        given, wanted = self.mechanism.personal(), (self.config.n_clients, self.stage.layout.dim)
+        shape = tuple(given.shape) if isinstance(given, Tensor) else (len(given), given.models.shape[1])
+        if shape != wanted:
+            raise FedincentError(
+                f"{type(self.mechanism).__name__} left models of shape {shape}, not {wanted} (clients × parameters)"
+            )
+        return given
+
+    def new_round(self, index: int, lr: float) -> Round:
+        """A round in which nobody has joined yet."""
+        n = self.config.n_clients
+        unknown = torch.full((n,), torch.nan)
+        trace: dict[str, Tensor] | None = {} if self.observer is not None else None
+        nobody = torch.zeros(n, dtype=torch.bool)
+        return Round(index, lr, self.stage.streams, nobody, unknown, unknown.clone(), trace)
+
+    def train(self, round: Round, pool: Tensor) -> Tensor:
+        """The updates (J×D) of the round's jobs; losses go into the round; who diverged stops the run or is left out."""
+        begun = time.perf_counter()
+        updates, reports = self.stage.executor.train(round.index, pool, round.jobs, self.stage.view.client_done)
+        self.seconds["training"] += time.perf_counter() - begun
+        for job, report, update in zip(round.jobs, reports, updates, strict=True):
+            client = job.client
+            if job.slot == 0:
+                round.losses[client] = report.loss
+                round.incoming_losses[client] = report.incoming_loss
+            if not (np.isfinite(report.loss) and bool(update.isfinite().all())):
+                facts = f"client {client} diverged in round {round.index + 1} at learning rate {job.task.lr:g}"
+                if not bool(pool[job.row].isfinite().all()):
+                    raise DivergenceError(
+                        f"the model that client {client} is given in round {round.index + 1} is not finite: look at "
+                        f"{type(self.mechanism).__name__}.reward"
+                    )
+                if self.config.on_divergence == "stop":
+                    raise DivergenceError(
+                        f"{facts} (loss {report.loss}).\nLower training.lr, or set on_divergence=drop to go on without it."
+                    )
+                log.warning("%s: its update is dropped", facts)
+                update.zero_()
+                round.joined[client] = False
+        return updates
+
+    def judge(self, models: Given, data: str, own: bool = False) -> tuple[Tensor, Tensor]:
+        """Score and loss of models, with the time it takes accounted for."""
+        return self.timed(lambda: self.stage.executor.judge(models, data, self.round_index, own))
+
+    def timed(self, judging: Any) -> Any:
+        """What judging gives, with its time accounted for."""
+        begun = time.perf_counter()
+        found = judging()
+        self.seconds["judging"] += time.perf_counter() - begun
+        return found
+
+    def judge_and_store(self) -> Result:
+        """Fine-tune where the mechanism says so, judge every client's model, and write everything down."""
+        config, mechanism, judgement = self.config, self.mechanism, self.judgement
+        models = self.given()
+        task = mechanism.closing_task(config.training)
+        if task is not None:
+            models = self.tuned(models, task, config.rounds)
+        if self.contribution is not None:
+            judgement.contribution = self.contribution.values.numpy()
+        clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
+        unseen = pd.DataFrame({"client": range(config.unseen_clients)})
+        importance = None if self.observer is None else self.observer.values
+        online = torch.stack(self.online) if self.online else None
+        summary = judgement.of_clients(models, clients, "", importance, online)
+        summary |= judgement.of_unseen(models, unseen, None)
+        if not self.alone and (config.tune_epochs or config.tune_steps):
+            lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
+            task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
+            tuned = self.tuned(models, task, config.rounds + 1)
+            summary |= judgement.of_clients(tuned, clients, "_tuned", importance)
+            summary |= judgement.of_unseen(models, unseen, task)
+        history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
+        more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
+        more |= {"unseen": unseen} if config.unseen_clients else {}
+        more |= {"online": online_frame(online, judgement.score)} if online is not None else {}
+        facts = {**summary, **self.facts(), **mechanism.facts()}
+        return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
+
+    def tuned(self, models: Given, task: LocalTask, index: int) -> Tensor:
+        """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""
+        if not isinstance(models, Tensor):
+            name = type(self.mechanism).__name__
+            raise ConfigError("tune_epochs", task.epochs, f"{name} gives its clients no single model that they could tune")
+        closing = self.new_round(index, task.lr)
+        closing.jobs = [Job(client, client, task) for client in range(self.config.n_clients)]
+        closing.joined = torch.ones(self.config.n_clients, dtype=torch.bool)
+        return models + self.train(closing, models)
+
+    def facts(self) -> dict[str, Any]:
+        """What a summary says beside the metrics."""
+        config = self.config
+        parts = (self.mechanism, config.contribution) if self.mechanism.uses_contribution else (self.mechanism,)
+        seconds = {**self.seconds, "total": self.seconds.get("total", 0.0) + time.perf_counter() - self.begun}
+        seconds["overhead"] = seconds["mechanism"] + seconds["validation"]
+        seconds["overhead_share"] = seconds["overhead"] / max(seconds["training"], 1e-9)
+        return {
+            "run": self.folder.key,
+            "choices": config.choices,
+            "seed": config.seed,
+            "n_clients": config.n_clients,
+            "rounds": config.rounds,
+            "eval_every": config.eval_every,
+            "notes": [note for note in (part.reads_test() for part in parts) if note],
+            "seconds": {name: round(value, 6) for name, value in seconds.items()},
+            "versions": {
+                "fedincent": fedincent.__version__,
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+
+    def stateful(self) -> dict[str, Any]:
+        """Everything whose state goes into a checkpoint, by name."""
+        parts = {
+            "mechanism": self.mechanism,
+            "contribution": self.contribution,
+            "observer": self.observer,
+            "behaviour": self.config.behaviour,
+            "executor": self.stage.executor,
+        }
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        tensors = {f"{name}.{k}": v for name, part in self.stateful().items() for k, v in part.state_dict().items()}
+        if self.online:
+            tensors["session.online"] = torch.stack(self.online)
+        total = self.seconds.get("total", 0.0) + time.perf_counter() - self.begun
+        facts = {"history": self.history, "seconds": {**self.seconds, "total": total}, "eval_every": self.config.eval_every}
+        self.folder.save_checkpoint(tensors, facts)
+
+    def resume(self) -> None:
+        """Go on where a checkpoint stands, if there is one that fits."""
+        found = self.folder.checkpoint()
+        if found is None or found.facts["eval_every"] != self.config.eval_every:
+            return
+        self.history, self.seconds = found.facts["history"], found.facts["seconds"]
+        for name, part in self.stateful().items():
+            prefix = f"{name}."
+            part.load_state_dict({k.removeprefix(prefix): v for k, v in found.tensors.items() if k.startswith(prefix)})
+        if "session.online" in found.tensors:
+            self.online = list(found.tensors["session.online"])
+
+
+def one_model_for_all(given: Given) -> bool:
+    """Whether everybody is given the same row."""
+    return isinstance(given, Tensor) and given.stride(0) == 0
+
+
+def baseline_of(result: Result, score: str) -> Baseline:
+    """What contributions may know of standalone training."""
+    clients = result.clients
+    columns = (clients[score], clients.loss, clients.get(f"held_out_{score}", []))
+    return Baseline(*(torch.from_numpy(np.array(column, dtype=np.float64)) for column in columns))
+
+
+def trace_frame(row: dict[str, Any]) -> pd.DataFrame:
+    """What was noted of one round: a line per client."""
+    notes = row["trace"]
+    clients = range(len(next(iter(notes.values()))))
+    return pd.DataFrame({"round": row["round"], "client": clients, **notes})

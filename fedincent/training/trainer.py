@@ -1,0 +1,57 @@
+"""What a trainer is: it trains a client from a row, and judges rows. Supervised learning is one (loop.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from fedincent.federation import Job, Judged, Layout, Recipe, Shards, Streams
+from fedincent.objectives import Objective
+from fedincent.training.optimizers import Memory
+
+
+@dataclass
+class Report:
+    """What a client tells of its local training."""
+
+    loss: float  # mean over the steps
+    incoming_loss: float = float("nan")  # of the model it was given, on its training data, where the task asks for it
+
+
+class Trainer(Protocol):
+    """Trains and judges one model at a time on one thread, on a module that lives on one row."""
+
+    layout: Layout
+    row: Tensor
+
+    def train(self, job: Job, pool: Tensor, round_index: int, update: Tensor) -> Report:
+        """A client's work from its row of the pool (P×D); its update g is written into `update` (D)."""
+
+    def judge(self, model: Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
+        """Mean score and loss of a model (D) on a judged set, or on a client's own part of it."""
+
+    def scores(self, model: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
+        """Score and loss of a model (D) on every sample of a judged set (n each)."""
+
+    def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
+        """What a model (D) says of every sample (n×classes), or the features it says that by (n×F)."""
+
+    def gradient(self, model: Tensor, data: str, client: int, out: Tensor) -> None:
+        """The gradient of the summed loss of a model (D) on a client's part of a judged set, into `out` (D)."""
+
+
+@dataclass
+class Workload:
+    """All that training and judging need, the same in every process: plain data and shared tensors."""
+
+    module: nn.Module
+    shards: Shards
+    judged: dict[str, Judged]  # by name: "test", "train", and, where there are such, "held_out", "own", "arriving", …
+    recipe: Recipe
+    streams: Streams
+    objective: Objective
+    make_trainer: Callable[[Workload], Trainer]
+    memory: Memory | None = field(default=None)  # of the clients' optimizers, where the recipe carries it
