@@ -19,6 +19,13 @@ pytest.importorskip("ray", reason="not run: Ray is not installed (pip install 'f
 pytestmark = pytest.mark.xdist_group("ray")  # one after the other: a cluster of one test would be found by another
 
 
+def test_no_cluster_at_an_address(small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """First in this file: a cluster of another test may take a while to be gone."""
+    with pytest.raises(SystemExit) as ended:
+        main(table_command(small_table, Path("results"), 1, "launcher=ray", "launcher.address=auto")[3:])
+    assert ended.value.code == 2 and "no Ray cluster is reached there" in capsys.readouterr().err
+
+
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """A Ray cluster whose head has one core; a second node can be added and killed."""
@@ -86,12 +93,6 @@ def test_a_run_that_could_never_start_is_refused(small_table: str, capsys: pytes
     with pytest.raises(SystemExit) as ended:
         main(table_command(small_table, Path("results"), 1, "launcher=ray", "launcher.gpus=64")[3:])
     assert ended.value.code == 2 and "this machine has not what a run is to have: 1 CPU, 64 GPU" in capsys.readouterr().err
-
-
-def test_no_cluster_at_an_address(small_table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(table_command(small_table, Path("results"), 1, "launcher=ray", "launcher.address=auto")[3:])
-    assert ended.value.code == 2 and "no Ray cluster is reached there" in capsys.readouterr().err
 
 
 def test_files_of_a_run_can_be_sent(tmp_path: Path, tiny: list[str]) -> None:
