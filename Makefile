@@ -27,10 +27,11 @@ test: setup ## all tests but the slow ones
 test-slow: setup ## the slow tests too (real data, minutes)
 	$(BIN)/pytest
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, mypy, and which room may import which
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 bench: setup ## speed as ratios against bare PyTorch loops, into results/bench/
 	$(BIN)/python -m benchmarks.run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
+from fedincent import run
 from fedincent.cli import main
 from fedincent.config.groups import options_of
 from tests.conftest import ROOT, TINY
@@ -21,13 +23,18 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(encoding="utf-8"), flags=re.S)
 
 
-def test_a_mechanism_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The page's two files and its commands, in an empty folder."""
-    (python,), (settings,), (commands,) = (blocks("add-a-mechanism.md", kind) for kind in ("python", "yaml", "sh"))
+def own_folder(name: str, python: str, settings: str) -> None:
+    """my_folder with a mechanism's two files."""
+    Path("my_folder/conf/mechanism").mkdir(parents=True)
+    Path(f"my_folder/{name}.py").write_text(python)
+    Path(f"my_folder/conf/mechanism/{name}.yaml").write_text(settings)
+
+
+def test_a_mechanism_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """The page's first two files and its commands, in an empty folder."""
+    python, settings, commands = (blocks("add-a-mechanism.md", kind)[0] for kind in ("python", "yaml", "sh"))
     assert len(python.splitlines()) <= 30
-    (tmp_path / "my_folder" / "conf" / "mechanism").mkdir(parents=True)
-    (tmp_path / "my_folder" / "proportional.py").write_text(python)
-    (tmp_path / "my_folder" / "conf" / "mechanism" / "proportional.yaml").write_text(settings)
+    own_folder("proportional", python, settings)
     for command in commands.splitlines():
         program, *arguments = shlex.split(command)
         assert program == "fedincent"
@@ -40,6 +47,25 @@ def test_a_mechanism_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit) as ended:
         main(["run", "--plugins", "my_folder", "mechanism=proportional", "mechanism.floor=2"])
     assert ended.value.code == 2 and "mechanism.floor=2.0: must be ≥ 0 and ≤ 1" in capsys.readouterr().err
+
+
+def test_a_mechanism_with_two_jobs_per_client() -> None:
+    """The page's Ditto: at µ = 0 a client's own model is trained alone, and the common one is FedAvg's, whatever µ."""
+    python, settings, command = (blocks("add-a-mechanism.md", kind)[1] for kind in ("python", "yaml", "sh"))
+    assert len(python.splitlines()) <= 45
+    own_folder("ditto", python, settings)
+    overrides = [*shlex.split(command)[4:], *TINY]
+    os.environ["FEDINCENT_PLUGINS"] = "my_folder"
+    pulled = run([*overrides, "executor=serial"])
+    assert {"own_accuracy_gain", "opt_outs"} <= set(pulled.summary) and "fedavg_own_accuracy" in pulled.clients
+    spread = run([*overrides, "executor=processes", "results_dir=other"])
+    assert (spread.path / "clients.csv").read_bytes() == (pulled.path / "clients.csv").read_bytes()
+    free = run([*overrides, "mechanism.mu=0"])
+    alone = run(["mechanism=standalone", "client_test_fraction=0.3", *TINY])
+    np.testing.assert_array_equal(free.clients.own_loss, alone.clients.own_loss)
+    hard = run([*overrides, "mechanism.mu=300", "training.optimizer=sgd"])
+    gaps = [abs(one.clients.own_loss - one.clients.fedavg_loss).mean() for one in (hard, free)]
+    assert gaps[0] < gaps[1]
 
 
 @pytest.mark.parametrize(
