@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fedincent.store.folder import Result
+    from fedincent.store.result import Result
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "run"]

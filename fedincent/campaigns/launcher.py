@@ -23,6 +23,7 @@ from fedincent.config.groups import read_group
 from fedincent.config.schema import Component, build, option
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.evaluation.metrics import one_line
+from fedincent.store.identity import Key
 
 QUEUED, RUNNING, DONE, FAILED, LOST = "queued", "running", "done", "failed", "lost"
 
@@ -34,7 +35,7 @@ class Order:
     tag: str  # short, the same whenever the same run is ordered
     label: str  # for people, and for the log's name
     overrides: tuple[str, ...]
-    builds_on: tuple[str, ...] = ()  # keys in the store of the runs it builds on
+    builds_on: tuple[Key, ...] = ()  # keys in the store of the runs it builds on
     after: tuple[str, ...] = ()  # handles of runs in flight that must end well first; only where the engine `chains`
 
 

@@ -15,14 +15,25 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fedincent.campaigns.launcher import DONE, FAILED, LOST, QUEUED, RUNNING, Launcher, Order, State
 from fedincent.config.compose import line_of
 from fedincent.config.references import references
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, FedincentError
-from fedincent.store.identity import key_of_config
+from fedincent.evaluation.recompute import known_metrics
+from fedincent.store.identity import Key, key_of_config
 from fedincent.store.index import Index
+from fedincent.store.result import Result
+
+
+class Wish(NamedTuple):
+    """A run that somebody wants: its command line, what that means, and which metrics it is wanted for."""
+
+    line: list[str]
+    config: Config
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass
@@ -31,27 +42,40 @@ class Job:
 
     label: str
     overrides: list[str]
-    builds_on: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
+    builds_on: tuple[Key, ...] = ()
+    needs: tuple[Key, ...] = ()
 
 
-def missing_jobs(wishes: Iterable[tuple[list[str], Config]], index: Index) -> dict[str, Job]:
+def outdated(found: Result, metrics: Iterable[str]) -> bool:
+    """Whether a stored run lacks one of some metrics only because it was stored before there was such a metric."""
+    if found.summary.get("metrics_known") == known_metrics():
+        return False
+    for metric in metrics:
+        try:
+            found.value(metric)
+        except KeyError:
+            return True
+    return False
+
+
+def missing_jobs(wishes: Iterable[Wish], index: Index) -> dict[Key, Job]:
     """The runs that are wanted and not stored, by key; what they build on and is missing comes as jobs of their own."""
-    jobs: dict[str, Job] = {}
-    for overrides, config in wishes:
+    jobs: dict[Key, Job] = {}
+    for overrides, config, metrics in wishes:
         found = index.find(config)
-        if found and found.has_curve(config.eval_every):
+        again = found is not None and outdated(found, metrics)
+        if found and found.has_curve(config.eval_every) and not again:
             continue
         others = {key_of_config(other): other for other in references(config).values()}
-        for key, other in others.items():
-            if key not in index.runs and key not in jobs:
+        missing = {key: other for key, other in others.items() if index.find(other) is None}
+        for key, other in missing.items():
+            if key not in jobs:
                 line = line_of(other)
                 jobs[key] = Job(" ".join(line), line)
         key = key_of_config(config)
-        asked = last_of_each(overrides)
+        asked = last_of_each([*overrides, *(["force=true"] if again else [])])
         if not others or key not in jobs:  # a run that others build on may itself be wanted, with a curve
-            needs = tuple(key for key in others if key not in index.runs)
-            jobs[key] = Job(" ".join(asked), asked, tuple(others), needs)
+            jobs[key] = Job(" ".join(asked), asked, tuple(others), tuple(missing))
     return jobs
 
 
@@ -61,21 +85,21 @@ def last_of_each(overrides: list[str]) -> list[str]:
     return [override for override in dict.fromkeys(overrides) if last[override.split("=", 1)[0]] == override]
 
 
-def tag_of(key: str) -> str:
+def tag_of(key: Key) -> str:
     """A short name of a run, the same every time."""
-    return hashlib.sha256(key.encode()).hexdigest()[:12]
+    return hashlib.sha256(str(key).encode()).hexdigest()[:12]
 
 
 class Plan:
     """Jobs on their way: waiting, in flight by handle, done, failed; a line is shown whenever one changes."""
 
-    def __init__(self, jobs: dict[str, Job], launcher: Launcher, in_flight: dict[str, str]) -> None:
+    def __init__(self, jobs: dict[Key, Job], launcher: Launcher, in_flight: dict[str, str]) -> None:
         self.launcher, self.total = launcher, len(jobs)
         self.waiting = dict(jobs)
-        self.flying: dict[str, tuple[str, Job, State]] = {}  # by handle
-        self.done: set[str] = set()
+        self.flying: dict[str, tuple[Key, Job, State]] = {}  # by handle
+        self.done: set[Key] = set()
         self.failures: list[str] = []
-        self.losses = Counter[str]()
+        self.losses = Counter[Key]()
         self.begun = time.monotonic()
         words = [set(job.overrides) for job in jobs.values()]
         self.shared = set.intersection(*words) if len(words) > 1 else set()
@@ -111,7 +135,7 @@ class Plan:
     def submit(self) -> None:
         """Order whatever can begin: what it builds on is there, or on its way where the engine can wait for it."""
         handles = {key: handle for handle, (key, _, _) in self.flying.items()}
-        chosen: list[tuple[str, Job, tuple[str, ...]]] = []
+        chosen: list[tuple[Key, Job, tuple[str, ...]]] = []
         room = self.launcher.room(len(self.flying))
         for key, job in list(self.waiting.items()):
             ahead = [base for base in job.needs if base not in self.done]
@@ -153,7 +177,7 @@ class Plan:
         self.failures.append(f"{job.label}: {why}")
         self.say("FAILED", f"{self.name(job)}: {why}")
 
-    def lose(self, key: str, job: Job, why: str) -> None:
+    def lose(self, key: Key, job: Job, why: str) -> None:
         """A run whose worker is gone: once more, unless that happened too often. One that only waited has lost nothing."""
         if any(base not in self.done for base in job.needs):
             self.waiting[key] = job  # the engine dropped it with what it builds on
@@ -166,7 +190,7 @@ class Plan:
             self.say("again ", f"{self.name(job)}: its worker died: {why}")
 
 
-def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_once: int | None, detach: bool) -> list[str]:
+def carry_out(jobs: dict[Key, Job], launcher: Launcher, results_dir: Path, at_once: int | None, detach: bool) -> list[str]:
     """Have all jobs carried out; what is said at the end of those that failed. Ctrl-C ends the running ones too."""
     in_flight = launcher.open(results_dir, at_once)
     plan = Plan(jobs, launcher, in_flight)
@@ -197,7 +221,7 @@ def carry_out(jobs: dict[str, Job], launcher: Launcher, results_dir: Path, at_on
 
 
 def run_missing(
-    wishes: list[tuple[list[str], Config]],
+    wishes: list[Wish],
     results_dir: Path,
     launcher: Launcher,
     at_once: int | None,

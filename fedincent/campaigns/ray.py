@@ -35,8 +35,9 @@ from fedincent.campaigns.launcher import (
 from fedincent.config import option
 from fedincent.errors import ConfigError
 from fedincent.store.files import write_text
-from fedincent.store.folder import Files, receive, result_files
+from fedincent.store.folder import receive
 from fedincent.store.index import Index
+from fedincent.store.result import Files, Result
 from fedincent.training.processes import cores
 
 log = logging.getLogger("fedincent")
@@ -113,11 +114,11 @@ class Ray(Launcher):
         log.warning("no node of the cluster has what a run is to have (%s): runs wait until one comes", wanted)
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
-        if any(key not in self.index.runs for order in orders for key in order.builds_on):
+        if any(self.index.get(key) is None for order in orders for key in order.builds_on):
             self.index = Index(self.results_dir)  # workers that see it have written there
         for order in orders:
-            stored = [self.index.runs[key].path for key in order.builds_on if key in self.index.runs]
-            others = {path.name: result_files(path) for path in stored}
+            stored = [result for key in order.builds_on if (result := self.index.get(key)) is not None]
+            others = {result.name: result.files() for result in stored}
             reference = self.task.remote(
                 order, str(self.results_dir), self.token, os.getcwd(), self.gpus, others, self.board
             )
@@ -216,4 +217,4 @@ def carry(
             receive(here, name, files)
         error, output = run_here(overrides_of(order, here, gpus))
         finished = [path.parent for path in (here / "runs").glob("*/summary.json")]
-        return error, output, {path.name: result_files(path) for path in finished if path.name not in others}
+        return error, output, {path.name: Result(path, {}).files() for path in finished if path.name not in others}

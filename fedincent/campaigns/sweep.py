@@ -10,9 +10,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from fedincent.campaigns.plan import Wish
 from fedincent.config.compose import compose, from_values, own_choices, plugin_overrides
 from fedincent.config.groups import conf_folder
-from fedincent.config.run import Config
 from fedincent.errors import ConfigError, FedincentError
 
 
@@ -61,13 +61,13 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     return [list(line) for line in itertools.product(*swept_values(overrides))]
 
 
-def print_lines(wishes: Sequence[tuple[list[str], Config]], results_dir: Path) -> None:
+def print_lines(wishes: Sequence[Wish], results_dir: Path) -> None:
     """A line on each run of a sweep that a launcher of ours has carried out."""
     from fedincent.evaluation.metrics import one_line
     from fedincent.store.index import Index
 
     index = Index(results_dir)
-    for line, config in wishes:
+    for line, config, _ in wishes:
         found = index.find(config)
         print(f"{' '.join(line):<48} {one_line(found.summary) if found else 'not there'}")
 

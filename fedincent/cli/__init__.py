@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedincent import __version__
-from fedincent.cli import compare, data, figure, listing, report, run, status, table
+from fedincent.cli import compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
 from fedincent.errors import FedincentError
 
-VERBS = (run, table, figure, status, report, compare, data, listing)
+VERBS = (run, table, figure, status, report, compare, data, listing, pack, unpack, verify, rm)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +36,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The parsed command line; words after an option join those before it, wherever the verb takes any number of words."""
     parser = make_parser()
     given, rest = parser.parse_known_args(arguments)
-    words = next((getattr(given, name) for name in ("overrides", "names") if hasattr(given, name)), None)
+    words = next((getattr(given, name) for name in ("overrides", "names", "filters") if hasattr(given, name)), None)
     if rest and (words is None or any(word.startswith("-") for word in rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if words is not None:

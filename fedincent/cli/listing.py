@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fedincent.cli.options import add_plugins, add_verb
+from fedincent.cli.options import add_plugins, add_results, add_verb, results_folder
 from fedincent.config.groups import options_of
+from fedincent.errors import ConfigError
 
 GROUPS = (
     "datasets",
@@ -23,6 +24,7 @@ GROUPS = (
     "tables",
     "figures",
     "metrics",
+    "runs",
 )
 
 
@@ -33,15 +35,24 @@ def declare(verbs: Any) -> None:
         "list",
         act,
         "what there is to choose from",
-        ("fedincent list mechanisms", "fedincent list datasets"),
-        "One line on each choice of a group.",
+        ("fedincent list mechanisms", "fedincent list runs mechanism=iafl dataset=fmnist"),
+        "One line on each choice of a group; runs: those that are stored, one's own and published ones.",
     )
     parser.add_argument("group", choices=GROUPS, metavar="GROUP", help=f"one of {', '.join(GROUPS)}")
+    parser.add_argument(
+        "filters", nargs="*", metavar="FILTER", help="of runs: NAME=VALUE[,VALUE…], or a part of a run's name"
+    )
+    add_results(parser)
     add_plugins(parser)
 
 
 def act(given: argparse.Namespace) -> None:
     """A line on each choice."""
+    if given.group == "runs":
+        list_runs(given)
+        return
+    if given.filters:
+        raise ConfigError("list", given.group, f"takes no filter, only runs do ({' '.join(given.filters)})")
     if given.group == "metrics":
         from fedincent.evaluation.metrics import METRICS
 
@@ -51,3 +62,20 @@ def act(given: argparse.Namespace) -> None:
     width = max(len(name) for name in known)
     for name, line in known.items():
         print(f"{name:<{width}}  {line}")
+
+
+def list_runs(given: argparse.Namespace) -> None:
+    """A line on each stored run: its name, where it is kept, and its metrics."""
+    from fedincent.evaluation.metrics import one_line
+    from fedincent.store.index import Index, parse_filters
+
+    parse_filters(given.filters)
+    index = Index(results_folder(given))
+    chosen = sorted(index.select(given.filters), key=lambda result: (result.published, result.name))
+    width = max((len(result.name) for result in chosen), default=0)
+    for result in chosen:
+        place = result.path.parent.stem if result.published else "own"
+        print(f"{result.name:<{width}}  {place:<8}  {one_line(result.summary)}")
+    print(f"{len(chosen)} of {len(index.results)} runs")
+    for damage in index.damaged:
+        print(f"damaged: {damage.name}: {damage.why}  ({damage.mend})")

@@ -31,7 +31,7 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.results.report import write_report
 
     folder = results_folder(given)
-    if not (folder / "runs").is_dir():
+    if not (folder / "runs").is_dir() and not (folder / "published").is_dir():
         raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
     output = Path(given.output).expanduser() if given.output else folder / "report.html"
     write_report(folder, output)

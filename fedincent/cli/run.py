@@ -40,10 +40,11 @@ def act(given: argparse.Namespace) -> None:
     launcher, words = load_launcher(given.overrides)
     launched = len(words) < len(given.overrides)
     if given.multirun and launched:
+        from fedincent.campaigns.plan import Wish
         from fedincent.campaigns.sweep import combinations, print_lines
 
-        wishes = [(line, compose(line)) for line in combinations(words)]
-        folder = Path(wishes[0][1].results_dir).expanduser()
+        wishes = [Wish(line, compose(line)) for line in combinations(words)]
+        folder = Path(wishes[0].config.results_dir).expanduser()
         launch(given, launcher, wishes, folder)
         if not given.detach:
             print_lines(wishes, folder)

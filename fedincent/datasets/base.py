@@ -58,6 +58,11 @@ class Dataset(Component):
 
     root: str | None = option("folder of data sets; null means FEDINCENT_DATA, then the user's cache folder", identity=False)
 
+    @property
+    def own_file(self) -> bool:
+        """Whether it is a file that the user names, so that its fields do not tell what is in it."""
+        return getattr(self, "file", None) is not None
+
     def folder(self) -> Path:
         """The data root: `dataset.root`, else FEDINCENT_DATA, else the user's cache folder."""
         given = self.root or os.environ.get("FEDINCENT_DATA")

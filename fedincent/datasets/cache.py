@@ -15,7 +15,7 @@ import numpy as np
 from filelock import FileLock
 
 from fedincent.datasets.base import Data, Dataset, cache_folder
-from fedincent.errors import DataError
+from fedincent.errors import DataError, FedincentError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 FORMAT = 3  # raise it when what is written below changes
@@ -46,7 +46,7 @@ def locate(dataset: Dataset, root: Path) -> list[Path]:
 
 def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
     """Parse the files into the cache unless that was done for these very files before; then map the arrays."""
-    entry = cache_folder() / "arrays" / f"{dataset.name}-{source_key(dataset, paths)}"
+    entry = entry_of(dataset, paths)
     if not (entry / "meta.json").is_file():
         entry.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{entry}.lock"):
@@ -70,6 +70,21 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
         std=tuple(meta["std"]),
         fingerprint=meta["fingerprint"],
     )
+
+
+def fingerprint_here(dataset: Dataset) -> str | None:
+    """The fingerprint of a data set whose files are here and were read before; None else."""
+    try:
+        paths = locate(dataset, dataset.folder())
+        entry = entry_of(dataset, paths) if paths else None
+        return None if entry is None else json.loads((entry / "meta.json").read_text())["fingerprint"]
+    except (FedincentError, OSError, ValueError, KeyError):
+        return None
+
+
+def entry_of(dataset: Dataset, paths: list[Path]) -> Path:
+    """The folder of the cache that holds what was read from some files."""
+    return cache_folder() / "arrays" / f"{dataset.name}-{source_key(dataset, paths)}"
 
 
 def source_key(dataset: Dataset, paths: list[Path]) -> str:

@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from fedincent.config.compose import flat
 from fedincent.errors import ConfigError, suggest
 from fedincent.evaluation.metrics import METRICS, SHOWN
-from fedincent.store.folder import Result
 from fedincent.store.index import Index
+from fedincent.store.result import Result
 
 BARS = "▁▂▃▄▅▆▇█"
 MACHINE = ("executor", "logger", "device", "force", "results_dir", "checkpoint_every", "keep_checkpoint", "hints")
@@ -24,7 +23,7 @@ WIDEST = 40  # bars in a sparkline
 
 def find_runs(names: Sequence[str], results_dir: Path) -> list[Result]:
     """Runs by folder, name, or the beginning or end of a name that fits one run alone."""
-    known = {result.path.name: result for result in Index(results_dir).runs.values()}
+    known = Index(results_dir).results
     found = []
     for name in names:
         plain = Path(name).name
@@ -35,7 +34,7 @@ def find_runs(names: Sequence[str], results_dir: Path) -> list[Result]:
             some = ", ".join(sorted(fitting)[:4]) + (", …" if len(fitting) > 4 else "")
             why = f"fits {len(fitting)} runs: {some}" if fitting else "no such finished run"
             hint = "" if fitting else f"; {suggest(plain, known)}".rstrip("; ")
-            raise ConfigError("run", name, f"{why}{hint} (below {results_dir / 'runs'})")
+            raise ConfigError("run", name, f"{why}{hint} (in {results_dir})")
         found.append(known[fitting[0]])
     return found
 
@@ -65,10 +64,11 @@ def print_comparison(runs: Sequence[Result]) -> None:
     """Metrics side by side, a sparkline per run, and how each client differs from the first run."""
     console = Console(width=None if sys.stdout.isatty() else 120)
     letters = [chr(ord("A") + k) for k in range(len(runs))]
-    configs = [flat(yaml.safe_load((run.path / "config.yaml").read_text(encoding="utf-8"))) for run in runs]
+    configs = [flat(run.config) for run in runs]
     for letter, run, config in zip(letters, runs, configs, strict=True):
         apart = [f"{name}={value}" for name, value in config.items() if differs(name, value, configs)]
-        console.print(f"{letter}  {run.path.name}  {' '.join(apart)}".rstrip(), highlight=False, markup=False)
+        place = f" (published, {run.path.parent.name})" if run.published else ""
+        console.print(f"{letter}  {run.name}{place}  {' '.join(apart)}".rstrip(), highlight=False, markup=False)
     metrics = Table(title="metrics", title_justify="left")
     metrics.add_column("metric")
     for letter in letters:

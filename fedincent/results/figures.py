@@ -21,15 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedincent.campaigns.plan import last_of_each
+from fedincent.campaigns.plan import Wish, last_of_each
 from fedincent.config.compose import compose
 from fedincent.config.groups import read_group
-from fedincent.config.run import Config
 from fedincent.errors import ConfigError
 from fedincent.evaluation.formulas import pearson
 from fedincent.store.files import replacing, write_text
-from fedincent.store.folder import Result
 from fedincent.store.index import Index
+from fedincent.store.result import Result
 
 STYLES = ("-", "--", "-.", ":", (0, (3, 1, 1, 1, 1, 1)), (0, (5, 3)))  # told apart without colour too
 SHOWN = 6  # clients in a panel of curves
@@ -69,13 +68,13 @@ class Figure:
     options: dict[str, Any] = field(default_factory=dict)  # what it is called with
     note: str = ""
 
-    def wishes(self, extra: Sequence[str]) -> list[tuple[list[str], Config]]:
+    def wishes(self, extra: Sequence[str]) -> list[Wish]:
         """The runs, panel by panel, and last the reference's; `extra` overrides come after the figure's own."""
         runs = [[*panel, *line] for panel in self.panels.values() for line in self.lines.values()]
         asked = [
             last_of_each([*self.overrides, *run, *extra]) for run in [*runs, *([self.reference] if self.reference else [])]
         ]
-        return [(overrides, compose(overrides)) for overrides in asked]
+        return [Wish(overrides, compose(overrides)) for overrides in asked]
 
 
 def load_figure(name: str) -> Figure:
@@ -89,10 +88,12 @@ def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) 
         return draw_study(figure, extra, folder)
     index = Index(results_dir)
     wishes = figure.wishes(extra)
-    found = [index.find(config) for _, config in wishes]
+    found = [index.find(wish.config) for wish in wishes]
     over_rounds = figure.kind in OVER_ROUNDS
     missing = [
-        w[0] for w, run in zip(wishes, found, strict=True) if run is None or (over_rounds and run.summary["eval_every"] == 0)
+        wish.line
+        for wish, run in zip(wishes, found, strict=True)
+        if run is None or (over_rounds and run.summary["eval_every"] == 0)
     ]
     if missing:
         lines = "\n  ".join("fedincent run " + " ".join(overrides) for overrides in missing)

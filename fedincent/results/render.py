@@ -70,7 +70,7 @@ def number(value: float | None, error: float | None, metric: str, plain_error: b
 def ours_text(cell: Cell, best: bool) -> str:
     """Our side of a cell, with its mark and how many seeds are done."""
     if not cell.done:
-        return "missing"
+        return "–" if cell.lacking else "missing"
     lost = f" ({cell.undefined} undefined)" if cell.undefined and cell.ours else ""
     text = number(cell.mean, cell.error, cell.metric)
     return f"{'*' if best else ''}{text}{lost} {MARKS[cell.agrees]}".rstrip()

@@ -89,10 +89,12 @@ def show(results_dir: Path) -> None:
         phases = Counter(standing.phase for standing in found)
         counts = ", ".join(f"{count} {phase}" for phase, count in phases.items())
         if title == "runs":
-            counts = ", ".join([f"{len(index.runs)} finished", *([counts] if counts else [])])
+            published = sum(result.published for result in index.results.values())
+            own = f"{len(index.results) - published} finished"
+            counts = ", ".join([own, *([f"{published} published"] if published else []), *([counts] if counts else [])])
         if counts:
             print(f"{title}: {counts}")
         for standing in found:
             print(f"  {standing.phase:<10} {standing.name}  ({standing.where})")
-    for path in index.damaged:
-        print(f"  damaged    {path.parent.name}  (delete that folder and run again)")
+    for damage in index.damaged:
+        print(f"  damaged    {damage.name}: {damage.why}  ({damage.mend})")

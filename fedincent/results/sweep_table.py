@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import yaml
 from rich.console import Console
 from rich.table import Table
 
 from fedincent.config.compose import flat
 from fedincent.errors import ConfigError
-from fedincent.evaluation.metrics import METRICS, known, metric_of, value_of
+from fedincent.evaluation.metrics import METRICS, known, metric_of
 from fedincent.store.index import Index
 
 
@@ -20,17 +19,14 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
     """Print mean ± standard error of a metric for each value of one or two fields, over all runs that pass the filters."""
     if not known(metric):
         raise ConfigError("--metric", metric, f"must be one of {', '.join(METRICS)}, or such a one with _tuned")
-    wanted = dict(part.split("=", 1) for part in filters)
     groups: dict[tuple[str, ...], list[float | None]] = {}
     varying: dict[str, set[str]] = {}
-    for result in Index(results_dir).runs.values():
-        config = flat(yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))) | result.summary["choices"]
-        if all(str(config.get(name)) == value for name, value in wanted.items()) and all(name in config for name in fields):
+    for result in Index(results_dir).select(filters):
+        config = flat(result.config) | result.summary["choices"]
+        if all(name in config for name in fields) and config["mechanism"] != "standalone":
             try:
-                value = value_of(result.summary, metric)
+                value = result.value(metric)
             except KeyError:
-                continue
-            if config["mechanism"] == "standalone":
                 continue
             groups.setdefault(tuple(str(config[name]) for name in fields), []).append(value)
             for name, value in config.items():

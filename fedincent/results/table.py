@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from fedincent.campaigns.plan import Wish, outdated
 from fedincent.config.compose import composed
 from fedincent.config.groups import options_of, read_group
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, suggest
-from fedincent.evaluation.metrics import METRICS, known, metric_of, value_of
+from fedincent.evaluation.metrics import METRICS, known, metric_of
 from fedincent.store.index import Index
 
 PARAMETERS = {"dirichlet": "beta", "classes": "k", "noise": "sigma", "quantity": "beta"}  # what a setting's number is
@@ -45,6 +46,7 @@ class Cell:
     metric: str
     ours: list[float] = field(default_factory=list)  # one per finished seed, in the paper's unit
     undefined: int = 0  # finished seeds whose value is undefined
+    lacking: int = 0  # finished seeds that cannot have this metric
     wanted: int = 0
     paper: Printed | None = None
     notes: set[str] = field(default_factory=set)
@@ -114,11 +116,11 @@ class PaperTable:
         data = self.datasets.get(dataset) or [f"dataset={dataset}"]
         return [*data, *setting_overrides(setting), *self.overrides, *self.columns[method], *self.extra]
 
-    def wishes(self, seeds: int | None, only: Mapping[str, Sequence[str]]) -> list[tuple[list[str], Config]]:
+    def wishes(self, seeds: int | None, only: Mapping[str, Sequence[str]]) -> list[Wish]:
         """All runs the table wants: how each is asked for, and what that means. Whole rows first, then the next seed."""
         configs = self.configs(only)
         return [
-            ([*self.line(*key), f"seed={seed}"], at_seed(config, seed))
+            Wish([*self.line(*key), f"seed={seed}"], at_seed(config, seed), tuple(self.metrics))
             for seed in range(seeds or self.seeds)
             for key, config in configs.items()
         ]
@@ -223,8 +225,9 @@ def fill_cells(
             cell = Cell(metric, wanted=len(found), paper=paper, unit=unit)
             for result in found:
                 try:
-                    value = value_of(result.summary, metric) if result else None
-                except KeyError:  # a run made before there was such a metric, or without what it needs
+                    value = result.value(metric) if result else None
+                except KeyError:  # made before there was such a metric (then it is missing), or without what it needs
+                    cell.lacking += result is not None and not outdated(result, [metric])
                     continue
                 if result is None:
                     continue

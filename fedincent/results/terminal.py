@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedincent.evaluation.metrics import shown_of
-from fedincent.store.folder import Result
+from fedincent.store.result import Result
 
 
 def print_result(result: Result) -> None:

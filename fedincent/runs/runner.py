@@ -7,7 +7,7 @@ from fedincent.config.run import Config
 from fedincent.runs.session import Session
 from fedincent.runs.stage import Stage
 from fedincent.runs.view import View, view_for_terminal
-from fedincent.store.folder import Result
+from fedincent.store.result import Result
 
 
 def run(config: Config, view: View | None = None) -> Result:
@@ -24,17 +24,18 @@ def run(config: Config, view: View | None = None) -> Result:
 def complete(stage: Stage, config: Config) -> Result:
     """The result of a configuration of a stage: found in the store, or made under the lock of its folder."""
     folder, asked = stage.folder(config), config is stage.config
-    found = folder.result(config.eval_every)
-    if found and not config.force:
+    found = None if config.force else folder.result(config.eval_every)
+    if found:
         if asked:
-            stage.view.message("found finished; force=true runs it anew")
+            place = f" in {found.path.parent}" if found.published else ""
+            stage.view.message(f"found finished{place}; force=true runs it anew")
         return found
     _ = stage.deals, stage.counts  # what cannot be dealt out is said before a folder is made
     with folder.locked(stage.view.message):
-        found = folder.result(config.eval_every)
-        if found and not config.force:
+        found = None if config.force else folder.result(config.eval_every)
+        if found:
             return found
-        if folder.result():  # asked for anew, or there with too coarse a curve
+        if folder.finished():  # asked for anew, or there with too coarse a curve
             folder.forget_checkpoint()
         folder.save_config(config.raw)
         others = {name: complete(stage, other) for name, other in references(config).items()}

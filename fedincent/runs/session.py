@@ -19,10 +19,13 @@ from fedincent.contributions import Baseline
 from fedincent.contributions.cgsv import CosineImportance
 from fedincent.errors import ConfigError, DivergenceError, FedincentError
 from fedincent.evaluation.judgement import Given, Judgement, Reference, online_frame
+from fedincent.evaluation.recompute import known_metrics
 from fedincent.federation import Federation, LocalTask, Round
 from fedincent.federation.jobs import Job, numbered
 from fedincent.runs.stage import Stage
-from fedincent.store.folder import Result, RunFolder
+from fedincent.store.folder import RunFolder
+from fedincent.store.identity import SCHEMA, dataset_identity
+from fedincent.store.result import Result
 
 log = logging.getLogger("fedincent")
 
@@ -118,7 +121,7 @@ class Session:
         alone = self.baseline.clients
         if "own_train_loss" not in alone:
             raise FedincentError(
-                f"{self.baseline.path.name} was stored before training losses were: run it again, with mechanism=standalone "
+                f"{self.baseline.name} was stored before training losses were: run it again, with mechanism=standalone "
                 "force=true"
             )
         return torch.from_numpy(np.array(alone.own_train_loss, dtype=np.float64))
@@ -135,7 +138,8 @@ class Session:
             solo = LocalTask(lr=recipe.lr, steps=config.solo_steps)
             round.jobs = [dataclasses.replace(job, task=solo) for job in round.jobs]
         updates = self.train(round, pool)
-        config.behaviour.send(round, updates)
+        if not self.alone:  # who trains alone sends nothing
+            config.behaviour.send(round, updates)
         if self.observer is not None:
             importance = self.observer.measure(round, mechanism.scattered(round, updates))
             round.note("importance", lambda: importance)
@@ -270,6 +274,9 @@ class Session:
         seconds["overhead_share"] = seconds["overhead"] / max(seconds["training"], 1e-9)
         return {
             "run": self.folder.key,
+            "schema": SCHEMA,
+            "dataset": dataset_identity(config),
+            "metrics_known": known_metrics(),
             "choices": config.choices,
             "seed": config.seed,
             "n_clients": config.n_clients,

@@ -3,7 +3,7 @@
     <results_dir>/runs/<readable-name>-<hash>/
         config.yaml  summary.json  clients.csv  rounds.csv  partition.csv  checkpoint.safetensors
         and, where a run has them, online.csv  trace.csv  unseen.csv
-summary.json is written last: a folder that has one is finished.
+summary.json is written last: a folder that has one is finished. Published runs are in packs (pack.py), by the same names.
 """
 
 from __future__ import annotations
@@ -22,57 +22,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import yaml
 from filelock import FileLock, Timeout
-from torch import Tensor
 
 from fedincent.errors import FedincentError
-from fedincent.store.files import load_tensors, read_frame, replacing, save_tensors, write_json, write_text
+from fedincent.store.files import replacing, write_json, write_text
+from fedincent.store.pack import published_result
+from fedincent.store.result import RESULT_FILES, Files, Result, checked_summary
 
 if TYPE_CHECKING:
     import pandas as pd
+    from torch import Tensor
 
 log = logging.getLogger("fedincent")
-Files = dict[str, bytes]  # a finished run's files by name
-RESULT_FILES = (
-    *("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "online.csv", "trace.csv", "unseen.csv", "summary.json"),
-)
-
-
-@dataclass(frozen=True)
-class Result:
-    """A finished run."""
-
-    path: Path
-    summary: dict[str, Any]
-
-    def has_curve(self, eval_every: int) -> bool:
-        """Whether the models were judged at least as often as asked for."""
-        stored = self.summary["eval_every"]
-        return eval_every == 0 or (stored > 0 and eval_every % stored == 0)
-
-    @property
-    def clients(self) -> pd.DataFrame:
-        """One row per client: client, n_samples, contribution, standalone_accuracy, standalone_loss, accuracy, loss."""
-        return read_frame(self.path / "clients.csv")
-
-    @property
-    def rounds(self) -> pd.DataFrame:
-        """One row per round; where models were judged, also their accuracies."""
-        return read_frame(self.path / "rounds.csv")
-
-    @property
-    def unseen(self) -> pd.DataFrame:
-        """One row per unseen client, of a run that has any: its own tests by the common model and by its own model."""
-        return read_frame(self.path / "unseen.csv")
-
-    @property
-    def online(self) -> pd.DataFrame:
-        """One row per round and client, of a run with protocol=online: score and loss after that round."""
-        return read_frame(self.path / "online.csv")
-
-    @property
-    def trace(self) -> pd.DataFrame:
-        """One row per round and client, of a run with trace=true: importance, train_loss, and what the mechanism notes."""
-        return read_frame(self.path / "trace.csv")
 
 
 @dataclass(frozen=True)
@@ -89,20 +49,28 @@ class RunFolder:
     def __init__(self, results_dir: Path, name: str, identity: dict[str, Any]) -> None:
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
         self.key = f"{name}-{digest}"
+        self.results_dir = results_dir
         self.path = results_dir / "runs" / self.key
         self.identity = identity
 
     def result(self, eval_every: int = 0) -> Result | None:
-        """The finished run, if there is one whose curve is at least as fine as asked for."""
+        """The finished run, one's own or a published one, if there is one whose curve is at least as fine as asked for."""
+        found = [result for result in (self.own(), published_result(self.results_dir, self.key)) if result is not None]
+        return next((result for result in found if result.has_curve(eval_every)), None)
+
+    def own(self) -> Result | None:
+        """The finished run in this folder."""
         path = self.path / "summary.json"
         try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
+            return Result(self.path, checked_summary(json.loads(path.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise FedincentError(f"{path} is damaged ({error}); delete that folder and run again") from error
-        result = Result(self.path, summary)
-        return result if result.has_curve(eval_every) else None
+            raise FedincentError(f"{path} is damaged ({error}); force=true runs it anew") from error
+
+    def finished(self) -> bool:
+        """Whether this folder holds a result, readable or not."""
+        return (self.path / "summary.json").is_file()
 
     @contextlib.contextmanager
     def locked(self, on_wait: Callable[[str], None]) -> Iterator[None]:
@@ -136,6 +104,8 @@ class RunFolder:
         if not path.is_file():
             return None
         try:
+            from fedincent.store.tensors import load_tensors  # and torch with it
+
             return Checkpoint(*load_tensors(path))
         except ValueError as error:
             log.warning("%s; starting this run anew", error)
@@ -144,6 +114,8 @@ class RunFolder:
 
     def save_checkpoint(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Remember where the run stands."""
+        from fedincent.store.tensors import save_tensors
+
         save_tensors(self.path / "checkpoint.safetensors", tensors, facts)
 
     def save_config(self, values: dict[str, Any]) -> None:
@@ -174,11 +146,6 @@ class RunFolder:
         if not keep_checkpoint:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
         return Result(self.path, {**summary, "identity": self.identity})
-
-
-def result_files(folder: Path) -> Files:
-    """A finished run's files, to be sent elsewhere; not its checkpoint."""
-    return {name: (folder / name).read_bytes() for name in RESULT_FILES if (folder / name).is_file()}
 
 
 def receive(results_dir: Path, name: str, files: Files) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedincent.config import option
 from fedincent.training.executor import Executor
@@ -16,6 +17,8 @@ WORTH_PROCESSES = 10_000  # training samples; below that, starting processes tak
 @dataclass(kw_only=True)
 class Auto(Executor):
     """Vectorized on a GPU; else processes where there are several cores and enough data; else serial."""
+
+    numerics: ClassVar[str] = "any"  # of the executor that it will choose
 
     workers: int | None = option("worker processes; null: one per core", low=1, identity=False)
 

@@ -27,7 +27,7 @@ from fedincent.campaigns.launcher import (
     overrides_of,
 )
 from fedincent.campaigns.local import Local
-from fedincent.campaigns.plan import Job, carry_out, missing_jobs, tag_of
+from fedincent.campaigns.plan import Job, Wish, carry_out, missing_jobs, tag_of
 from fedincent.cli import main
 from fedincent.config.compose import compose
 from fedincent.errors import ConfigError, FedincentError
@@ -161,7 +161,7 @@ def test_what_a_failed_run_said() -> None:
 def test_a_wanted_standalone_run_keeps_its_curve(tmp_path: Path) -> None:
     common = ["n_clients=5", "rounds=2", "model=logistic", "eval_every=1"]
     lines = [[*common, f"mechanism={name}"] for name in ("iafl", "standalone")]
-    planned = missing_jobs([(line, compose(line)) for line in lines], Index(tmp_path))
+    planned = missing_jobs([Wish(line, compose(line)) for line in lines], Index(tmp_path))
     assert len(planned) == 2 and all("eval_every=1" in job.overrides for job in planned.values())
 
 

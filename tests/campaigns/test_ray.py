@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from fedincent.cli import main
-from fedincent.store.folder import receive, result_files
+from fedincent.store.folder import receive
+from fedincent.store.result import Result
 from tests.campaigns.conftest import table_command
 
 pytest.importorskip("ray", reason="not run: Ray is not installed (pip install 'fedincent[ray]')")
@@ -99,7 +100,7 @@ def test_files_of_a_run_can_be_sent(tmp_path: Path, tiny: list[str]) -> None:
     import fedincent
 
     there = fedincent.run(tiny).path
-    receive(tmp_path / "elsewhere", there.name, result_files(there))
+    receive(tmp_path / "elsewhere", there.name, Result(there, {}).files())
     arrived = tmp_path / "elsewhere" / "runs" / there.name
-    assert {p.name for p in arrived.iterdir()} - {"run.lock"} == set(result_files(there))
-    assert all((arrived / name).read_bytes() == content for name, content in result_files(there).items())
+    assert {p.name for p in arrived.iterdir()} - {"run.lock"} == set(Result(there, {}).files())
+    assert all((arrived / name).read_bytes() == content for name, content in Result(there, {}).files().items())

@@ -170,7 +170,7 @@ def test_damaged_runs_are_left_out(own_results: Path, tiny: list[str]) -> None:
     path = fedincent.run(tiny).path / "summary.json"
     path.write_text("{half")
     index = Index(own_results)
-    assert index.damaged == [path] and len(index.runs) == 1
+    assert [damage.name for damage in index.damaged] == [path.parent.name] and len(index.results) == 1
 
 
 def test_sweeps_as_grids(own_results: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,8 +209,8 @@ def test_figures_on_digits(name: str, own_results: Path, capsys: pytest.CaptureF
     with pytest.raises(SystemExit) as ended:
         main(["figure", name, *small])
     assert ended.value.code == 2 and "--run does them" in capsys.readouterr().err
-    for _, config in load_figure(name).wishes(small):
-        run(config)
+    for wish in load_figure(name).wishes(small):
+        run(wish.config)
     main(["figure", name, *small])
     for ending, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
         assert (own_results / "figures" / f"{name}.{ending}").read_bytes().startswith(start)

@@ -19,12 +19,13 @@ from fedincent.errors import ConfigError, DivergenceError, FedincentError
 from fedincent.mechanisms.iafl import IAFL
 from fedincent.runs.runner import run
 from fedincent.runs.view import View
-from fedincent.store.folder import Result
+from fedincent.store.result import Result
 from fedincent.training.serial import Serial
 
 KILLER = """
 import os, signal, sys
 import fedincent.store.files as files
+import fedincent.store.tensors as tensors
 import fedincent.training.loop as loop
 from fedincent.cli import main
 
@@ -47,7 +48,7 @@ def half_a_file(tensors, path, **more):
 if what == "train":
     loop.Supervised.train = counted(loop.Supervised.train, lambda *args: None)
 elif what == "save":
-    files.save_file = counted(files.save_file, half_a_file)
+    tensors.save_file = counted(tensors.save_file, half_a_file)
 elif what == "replace":
     os.replace = counted(os.replace, lambda *args: None)
 main(["run", *sys.argv[3:]])

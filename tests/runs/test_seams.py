@@ -18,7 +18,7 @@ from fedincent.config.compose import compose
 from fedincent.errors import ConfigError
 from fedincent.runs.runner import run
 from fedincent.runs.view import View
-from fedincent.store.folder import Result
+from fedincent.store.result import Result
 
 ONLINE = (
     "n_clients=6 rounds=8 model=logistic stream.per_round=4 protocol=online partition=iid training.carry=true "

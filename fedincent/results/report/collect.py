@@ -17,13 +17,14 @@ import yaml
 import fedincent
 from fedincent.config.compose import flat
 from fedincent.config.groups import conf_folder, group_folders, options_of
+from fedincent.errors import FedincentError
 from fedincent.evaluation.formulas import Metric
 from fedincent.evaluation.metrics import METRICS, SHOWN, metric_of
 from fedincent.results.compare import MACHINE
 from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
 from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells, load_table
-from fedincent.store.folder import Result
 from fedincent.store.index import Index
+from fedincent.store.result import Result
 
 CHOSEN = ("dataset", "partition", "model", "mechanism", "contribution")
 OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
@@ -32,12 +33,12 @@ OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one 
 def collect(results_dir: Path) -> dict[str, Any]:
     """Everything the page knows; runs that cannot be read are listed by name and reason."""
     index = Index(results_dir)
-    runs, damaged = [], [{"path": path.parent.name, "why": "summary.json cannot be read"} for path in index.damaged]
-    for result in index.runs.values():
+    runs, damaged = [], [{"path": damage.name, "why": damage.why} for damage in index.damaged]
+    for result in index.results.values():
         try:
             runs.append(describe_run(result))
-        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            damaged.append({"path": result.path.name, "why": f"{type(error).__name__}: {error}"})
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, FedincentError) as error:
+            damaged.append({"path": result.name, "why": f"{type(error).__name__}: {error}"})
     finished = {path.parent.name for path in (results_dir / "runs").glob("*/summary.json")}
     unfinished = sorted(p.name for p in (results_dir / "runs").glob("*") if p.is_dir() and p.name not in finished)
     return {
@@ -65,23 +66,23 @@ def numbers(values: Any, digits: int = 5) -> list[float | None]:
 def describe_run(result: Result) -> dict[str, Any]:
     """One run for the page."""
     summary, clients, rounds = result.summary, result.clients, result.rounds
-    config = yaml.safe_load((result.path / "config.yaml").read_text(encoding="utf-8"))
+    config = result.config
     chosen = {name: str(value) for name, value in summary["choices"].items()}
     asked = unusual_values(chosen, config)
     own = [word.removeprefix("mechanism.") for word in asked if word.startswith(OWN_FIELDS)]
-    when = datetime.datetime.fromtimestamp((result.path / "summary.json").stat().st_mtime)
     columns = {
         name: numbers(clients[name])
         for name in ("n_samples", "contribution", "standalone_accuracy", "accuracy", "loss", "importance")
         if name in clients
     }
     reward, reward_label = columns["accuracy"], "final accuracy"
-    if (result.path / "trace.csv").is_file() and "share" in (trace := result.trace):
+    if result.read("trace.csv") is not None and "share" in (trace := result.trace):
         last = trace[trace["round"] == trace["round"].max()].sort_values("client")
         reward, reward_label = numbers(last.share), "share of the aggregate in the last round"
     return {
-        "name": result.path.name,
-        "when": when.isoformat(timespec="minutes"),
+        "name": result.name,
+        "when": when_of(result),
+        "published": result.path.parent.stem if result.published else "",
         "choices": chosen,
         "variant": " ".join([chosen["mechanism"], *own]),
         "setting": setting_label(chosen, config, asked),
@@ -95,9 +96,9 @@ def describe_run(result: Result) -> dict[str, Any]:
         "clients": {**columns, "reward": reward},
         "reward_label": reward_label,
         "curve": curve_of(rounds),
-        "partition": partition_of(result.path),
+        "partition": partition_of(result),
         "command": command(chosen, asked),
-        "config": (result.path / "config.yaml").read_text(encoding="utf-8"),
+        "config": result.text("config.yaml"),
     }
 
 
@@ -122,10 +123,18 @@ def curve_of(rounds: pd.DataFrame) -> dict[str, Any]:
     return {"what": "training loss", "round": known["round"].tolist(), "mean": numbers(known["train_loss"])}
 
 
-def partition_of(folder: Path) -> list[list[int]] | None:
+def when_of(result: Result) -> str:
+    """When a run of one's own was finished."""
+    if result.published:
+        return ""
+    return datetime.datetime.fromtimestamp((result.path / "summary.json").stat().st_mtime).isoformat(timespec="minutes")
+
+
+def partition_of(result: Result) -> list[list[int]] | None:
     """Samples by client and class, where the run noted them."""
-    path = folder / "partition.csv"
-    return pd.read_csv(path).drop(columns="client").to_numpy().tolist() if path.is_file() else None
+    if result.read("partition.csv") is None:
+        return None
+    return result.frame("partition").drop(columns="client").to_numpy().tolist()
 
 
 def unusual_values(chosen: dict[str, str], config: dict[str, Any]) -> list[str]:
@@ -176,7 +185,7 @@ def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
 
 def tables_of(index: Index) -> list[dict[str, Any]]:
     """Every paper's table of which anything was run."""
-    present = {result.summary["choices"]["dataset"] for result in index.runs.values()}
+    present = {result.summary["choices"]["dataset"] for result in index.results.values()}
     found = []
     for name in options_of("table"):
         table = load_table(name)

@@ -157,7 +157,7 @@ function dots(title, items, label) {
 
 // Sections.
 function overview() {
-  const dates = data.runs.map(run => run.when).sort();
+  const dates = data.runs.map(run => run.when).filter(when => when).sort();
   const versions = [...new Set(data.runs.map(run => `torch ${run.versions.torch}`))].join(", ");
   const hours = data.runs.reduce((sum, run) => sum + run.seconds, 0) / 3600;
   const facts = [["runs", data.runs.length], ["mechanisms", new Set(data.runs.map(run => run.choices.mechanism)).size],
@@ -202,7 +202,7 @@ function runs() {
   const columns = Object.keys(data.metrics);
   const rows = found.map(run => ({
     cells: [{ text: run.variant }, { text: run.setting }, { text: String(run.seed), sort: run.seed },
-      ...columns.map(name => ({ text: metric(name, run.metrics[name]), sort: run.metrics[name] })), { text: run.when.replace("T", " ") }],
+      ...columns.map(name => ({ text: metric(name, run.metrics[name]), sort: run.metrics[name] })), { text: run.published ? `published: ${run.published}` : run.when.replace("T", " ") }],
     open: node => { at("run-list").querySelectorAll(".chosen").forEach(other => other.classList.remove("chosen")); node.classList.add("chosen"); open(run); } }));
   at("run-list").replaceChildren(table(["mechanism", "setting", "seed", ...columns.map(name => data.metrics[name].label), "when"], rows, 2));
 }

@@ -1,0 +1,60 @@
+"""Whether stored runs are what they were: checksums, and every metric once more from the columns it was made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fedincent.errors import FedincentError
+from fedincent.evaluation.metrics import value_of
+from fedincent.evaluation.recompute import recomputed
+from fedincent.store.index import Damage, Index
+from fedincent.store.pack import NUMBERS
+from fedincent.store.result import RESULT_FILES, Result
+
+CLOSE = 1e-9
+
+
+def verify(results_dir: Path) -> Iterator[tuple[Result | None, Damage | None, int]]:
+    """Of everything in a results folder: the run, what is wrong with it (or nothing), how many metrics were recomputed."""
+    index = Index(results_dir)
+    for damage in index.damaged:
+        yield None, damage, 0
+    for result in index.results.values():
+        mend = "get that pack again" if result.published else "run it again with force=true"
+        try:
+            checked, wrong = check(result)
+            yield result, Damage(result.name, wrong, mend) if wrong else None, checked
+        except (FedincentError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+            yield result, Damage(result.name, f"{type(error).__name__}: {error}", mend), 0
+
+
+def check(result: Result) -> tuple[int, str]:
+    """How many of a run's metrics were found again, and what is wrong with it."""
+    for file in RESULT_FILES:
+        result.read(file)  # of a pack: its checksum
+    for file in NUMBERS:
+        if result.read(file) is not None and not len(result.frame(file.removesuffix(".csv"))):
+            return 0, f"{file} is empty"
+    if result.name != result.summary["run"]:
+        return 0, f"its summary is that of {result.summary['run']}"
+    found = recomputed(result.columns_by_file(), result.summary, result.config)
+    checked = 0
+    for name, value in found.items():
+        try:
+            stored = value_of(result.summary, name)
+        except KeyError:  # it came later
+            continue
+        if not same(stored, value):
+            return checked, f"its summary says {name} {stored}, its clients.csv gives {value}"
+        checked += 1
+    return checked, "" if checked else "no metric could be recomputed"
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values of a metric are one, but for rounding."""
+    if a is None or b is None:
+        return a is b
+    return math.isclose(a, b, rel_tol=CLOSE, abs_tol=CLOSE) or (math.isnan(a) and math.isnan(b))
