@@ -1,7 +1,7 @@
 """Shapley values of any game, exactly and by sampling, and two cheaper stand-ins.
 
-A game is its utility: a function from coalitions (M×N, boolean: who is in) to what each is worth (M). Every estimator asks
-it for many coalitions at once, and never twice for the same one.
+A game is its utility: a function from coalitions (M×N, boolean: who is in) to what each is worth (M). Every estimator
+asks it for many coalitions at once, and never twice for the same one.
 """
 
 from __future__ import annotations
@@ -79,12 +79,20 @@ def cosine_game(vectors: np.ndarray) -> Utility:
     All that is asked of the vectors is their N×N products, so a coalition costs N² however long they are.
     """
     products = vectors @ vectors.T
-    with_all = products.sum(1)
-    length_of_all = math.sqrt(max(products.sum(), 0.0))
+    return agreement_game(products, products.sum(1), math.sqrt(max(products.sum(), 0.0)))
+
+
+def agreement_game(products: np.ndarray, with_reference: np.ndarray, length: float | None) -> Utility:
+    """ν(S) = cos(Σ_S v_i, u) from the products of the vectors (N×N), those with the reference u (N) and the length of u.
+
+    length None: their inner product instead. 0 where nothing is left.
+    """
 
     def worth(coalitions: np.ndarray) -> np.ndarray:
         chosen = coalitions.astype(products.dtype)
-        lengths = np.sqrt(np.maximum(np.einsum("mi,mi->m", chosen @ products, chosen), 0)) * length_of_all
-        return np.divide(chosen @ with_all, lengths, out=np.zeros(len(chosen)), where=lengths > 1e-12)
+        if length is None:
+            return chosen @ with_reference
+        lengths = np.sqrt(np.maximum(np.einsum("mi,mi->m", chosen @ products, chosen), 0)) * length
+        return np.divide(chosen @ with_reference, lengths, out=np.zeros(len(chosen)), where=lengths > 1e-12)
 
     return worth

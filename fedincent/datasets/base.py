@@ -54,6 +54,7 @@ class Dataset(Component):
 
     name: ClassVar[str] = ""
     hint: ClassVar[str] = ""  # how to get the files, for the error message
+    reads_npz: ClassVar[bool] = False  # whether its official file is an .npz with arrays of other names than ours
     files: ClassVar[tuple[str, ...]] = ()  # what is looked for below the root, for the error message
 
     root: str | None = option("folder of data sets; null means FEDINCENT_DATA, then the user's cache folder", identity=False)

@@ -115,7 +115,7 @@ def read_files(dataset: Dataset, paths: list[Path]) -> dict[str, Any]:
     """The four arrays as the files hold them; a file that cannot be read as what it should be is reported as damaged."""
     names = ", ".join(str(p) for p in paths[:2]) + (", …" if len(paths) > 2 else "")
     try:
-        if len(paths) == 1 and paths[0].suffix == ".npz":
+        if len(paths) == 1 and paths[0].suffix == ".npz" and not dataset.reads_npz:
             return read_npz(paths[0])
         return dataset.read(paths)
     except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile) as error:

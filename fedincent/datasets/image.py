@@ -200,6 +200,27 @@ class TinyImageNet(Dataset):
         return arrays
 
 
+@dataclass(kw_only=True)
+class PathMNIST(Dataset):
+    """Tissue of the colon in nine classes (MedMNIST), 89,996 + 7,180 images of 28×28×3; the validation part is not used."""
+
+    name: ClassVar[str] = "pathmnist"
+    reads_npz: ClassVar[bool] = True
+    files: ClassVar[tuple[str, ...]] = ()
+    hint: ClassVar[str] = "Download pathmnist.npz (MedMNIST v2, zenodo.org/records/10519652) there, or into medmnist/."
+
+    def find(self, root: Path) -> list[Path]:
+        return [path for path in (root / "medmnist" / "pathmnist.npz",) if path.is_file()]
+
+    def read(self, paths: list[Path]) -> dict[str, Any]:
+        with np.load(paths[0], allow_pickle=False) as archive:
+            return {
+                f"{ours}_{split}": archive[f"{split}_{theirs}"].astype(kind).squeeze(1 if ours == "y" else ())
+                for split in ("train", "test")
+                for ours, theirs, kind in (("x", "images", np.uint8), ("y", "labels", np.int64))
+            }
+
+
 def decode(paths: list[Path]) -> np.ndarray:
     """Image files of one size as n×height×width×3 bytes; grey ones become colour."""
     from concurrent.futures import ThreadPoolExecutor

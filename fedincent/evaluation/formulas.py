@@ -52,6 +52,7 @@ class Metric:
     lower_is_better: bool = False
     title: str = ""  # in the terminal and the report; empty: not shown there
     unit: str = ""  # behind the number in the terminal
+    scientific: bool = False  # whether tables show it as 1.2e-03
     signed: bool = False  # whether a gain shows its plus
 
     def show(self, value: float | None) -> str:

@@ -1,13 +1,13 @@
 """What the clients make of the models: columns for clients.csv, unseen.csv and rounds.csv, and metrics for the summary.
 
-Every client's model is judged on the common test set; where clients keep tests of their own, on those too, by the clients
-that trained and by those that did not. What a gain is measured against is the reference: another run of the same stage,
-standalone training as a rule.
+Every client's model is judged on the common test set; where clients keep tests of their own, on those too, by the
+clients that trained and by those that did not. What a gain is measured against is the reference: another run of the
+same stage, standalone training as a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,11 +52,18 @@ class Judgement:
     initial: Tensor  # θ_0 (D)
 
     def of_clients(
-        self, models: Given, clients: pd.DataFrame, suffix: str, importance: Tensor | None, online: Tensor | None = None
+        self,
+        models: Given,
+        clients: pd.DataFrame,
+        suffix: str,
+        importance: Tensor | None,
+        online: Tensor | None = None,
+        outcomes: Mapping[str, Tensor] | None = None,
     ) -> dict[str, Any]:
         """The metrics of the clients' models, with `suffix` in their names; columns go into clients.csv.
 
         online: score and loss after every round (T×2×N), where the run asks for it.
+        outcomes: what the mechanism tells of the clients (N each).
         """
         columns = self.columns(models, importance)
         if not suffix:
@@ -68,7 +75,8 @@ class Judgement:
                 if f"reference_{what}" in columns:
                     clients[f"{self.reference_name}_{what}"] = columns[f"reference_{what}"]
         for what in (self.score, "loss"):
-            clients[f"{what}{suffix}"] = columns[what]
+            if what in columns:
+                clients[f"{what}{suffix}"] = columns[what]
         if self.alone and self.config.held_out > 0:
             clients[f"held_out_{self.score}"] = self.judge(models, "held_out")[0].numpy()
         if importance is not None:
@@ -88,7 +96,15 @@ class Judgement:
         if online is not None:
             for place, what in enumerate((self.score, "loss")):
                 columns[f"online_{what}"] = clients[f"online_{what}"] = online[:, place].mean(0).numpy()
+            columns[f"final_{self.score}"] = clients[f"final_{self.score}"] = online[-1, 0].numpy()
+        for name, told in (outcomes or {}).items():
+            columns[name] = clients[name] = told.double().cpu().numpy()
         return summarise(columns, suffix)
+
+    @property
+    def judges_test(self) -> bool:
+        """Whether anybody asks how the models do on the common test set: not where they are judged online alone."""
+        return self.alone or self.config.protocol == "final" or self.config.reference != "none"
 
     @property
     def reference_name(self) -> str:
@@ -97,11 +113,13 @@ class Judgement:
 
     def columns(self, models: Given, importance: Tensor | None) -> dict[str, Any]:
         """All that metrics may ask for."""
-        score, loss = (values.numpy() for values in self.judge(models, "test"))
-        columns: dict[str, Any] = {self.score: score, "loss": loss, "strict": self.config.ipr_strict and not self.alone}
-        if self.alone:
-            columns |= {f"reference_{self.score}": score, "reference_loss": loss}
-        elif self.reference is not None:
+        columns: dict[str, Any] = {"strict": self.config.ipr_strict and not self.alone}
+        if self.judges_test:
+            score, loss = (values.numpy() for values in self.judge(models, "test"))
+            columns |= {self.score: score, "loss": loss}
+            if self.alone:
+                columns |= {f"reference_{self.score}": score, "reference_loss": loss}
+        if not self.alone and self.reference is not None:
             for what in (self.score, "loss"):
                 columns[f"reference_{what}"] = np.array(self.reference.clients[what])
         if importance is not None:

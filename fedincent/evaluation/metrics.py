@@ -1,12 +1,13 @@
 """The metrics: one entry each, and no other list of them anywhere.
 
 A metric is a function of columns: arrays over clients (N) by name. Tables, figures, the report, the terminal, wandb and
-`fedincent list metrics` read this registry; a new metric is one entry. A metric whose columns a run does not have is not in
-its summary. Nothing heavy is imported here, so that listing them is instant.
+`fedincent list metrics` read this registry; a new metric is one entry. A metric whose columns a run does not have is
+not in its summary. Nothing heavy is imported here, so that listing them is instant.
 
-Columns: accuracy (or mape) and loss, on the test set; reference_…, of the run that gains are measured against; own_…, on the
-clients' own tests; unseen_…, by clients that did not train; importance; train_loss, on all training data; online_…, averaged
-over the rounds; zeta, the truth about a client. `strict` says whether only a gain counts, `seconds` what took how long.
+Columns: accuracy (or mape) and loss, on the test set; reference_…, of the run that gains are measured against; own_…,
+on the clients' own tests; unseen_…, by clients that did not train; importance; train_loss, on all training data;
+online_…, averaged over the rounds; zeta, the truth about a client. `strict` says whether only a gain counts, `seconds`
+what took how long.
 """
 
 from __future__ import annotations
@@ -248,6 +249,7 @@ ALL = (
         ("online_accuracy",),
         spread("online_accuracy"),
         digits=4,
+        scientific=True,
         lower_is_better=True,
     ),
     Metric(
@@ -303,6 +305,7 @@ ALL = (
         ("online_mape",),
         spread("online_mape"),
         digits=4,
+        scientific=True,
         lower_is_better=True,
     ),
     Metric(
@@ -329,6 +332,7 @@ ALL = (
         ("online_loss",),
         spread("online_loss"),
         digits=4,
+        scientific=True,
         lower_is_better=True,
     ),
     Metric(
@@ -339,6 +343,63 @@ ALL = (
         correlation("zeta", "online_loss"),
         tolerance=0.15,
         title="ρ(ζ, online loss)",
+    ),
+    Metric(
+        "final_accuracy_max",
+        "last accuracy, highest",
+        "highest of any client after the last round, on what arrives next",
+        ("final_accuracy",),
+        largest("final_accuracy"),
+        tolerance=0.04,
+        scale=100,
+        digits=1,
+        unit=" %",
+    ),
+    Metric(
+        "std_final_accuracy",
+        "last accuracy, σ",
+        "standard deviation over clients of the accuracy after the last round",
+        ("final_accuracy",),
+        spread("final_accuracy"),
+        digits=4,
+        scientific=True,
+        lower_is_better=True,
+    ),
+    Metric(
+        "std_final_mape",
+        "last MAPE, σ",
+        "standard deviation over clients of the MAPE after the last round",
+        ("final_mape",),
+        spread("final_mape"),
+        digits=4,
+        scientific=True,
+        lower_is_better=True,
+    ),
+    Metric(
+        "pearson_staleness",
+        "ρ(ζ, staleness)",
+        "how the mean staleness of the clients' models follows the truth ζ about them: 1 is fair",
+        ("zeta", "staleness"),
+        correlation("zeta", "staleness"),
+        tolerance=0.15,
+        title="ρ(ζ, staleness)",
+    ),
+    Metric(
+        "pearson_psi",
+        "ρ(ζ, ψ)",
+        "how the contributions that a mechanism found follow the truth ζ: −1 is right",
+        ("zeta", "psi"),
+        correlation("zeta", "psi"),
+        tolerance=0.15,
+        lower_is_better=True,
+    ),
+    Metric(
+        "stopping_round",
+        "T_α",
+        "the last round in which contributions were evaluated (mechanism=fye)",
+        ("mechanism's own",),
+        lambda c: c["mechanism's own"],
+        digits=0,
     ),
     Metric(
         "seconds.overhead",

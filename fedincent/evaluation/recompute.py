@@ -1,7 +1,7 @@
 """A finished run's metrics once more, from the columns that it stored: for metrics that came later, and to verify.
 
-Some columns of metrics are not stored (the accuracy of standalone training on the clients' own tests): metrics that need
-those are not recomputed.
+Some columns of metrics are not stored (the accuracy of standalone training on the clients' own tests): metrics that
+need those are not recomputed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ def columns_of(frames: Mapping[str, pd.DataFrame], suffix: str, config: Mapping[
     if f"incentive_gap{suffix}" in clients:
         columns["reference_own_loss"] = columns["own_loss"] - clients[f"incentive_gap{suffix}"]
     columns |= named(clients, "importance", "importance") | named(clients, f"train_loss{suffix}", "train_loss")
-    if not suffix:
-        others = {name: values for name, values in clients.items() if name == "zeta" or name.startswith("online_")}
-        columns |= others
+    if not suffix:  # the truth about clients, what was judged online, what mechanisms tell
+        columns |= {name: values for name, values in clients.items() if name not in columns}
     if "unseen" in frames and not alone:
         unseen = {name: values.to_numpy() for name, values in frames["unseen"].items()}
         for what in ("accuracy", "mape", "loss"):

@@ -89,6 +89,10 @@ class Mechanism(Stateful):
         """What is to be known of the whole run, for its summary."""
         return {}
 
+    def outcomes(self) -> dict[str, Tensor]:
+        """What is to be known of each client at the end (N each), for clients.csv."""
+        return {}
+
     def closing_task(self, recipe: Recipe) -> LocalTask | None:
         """What each client does with its final model before it is judged (fine-tuning), if anything."""
         return None

@@ -23,6 +23,12 @@ class Stream(Component):
         choices=("equal", "proportional"),
     )
 
+    order: str = option(
+        "in which order a client's samples come: shuffled, or as the data set has them (time series)",
+        choices=("shuffled", "given"),
+        neutral="shuffled",
+    )
+
     def neutral(self) -> bool:
         return self.per_round == 0
 

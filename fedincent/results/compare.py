@@ -86,15 +86,16 @@ def print_comparison(runs: Sequence[Result]) -> None:
         console.print(
             f"{letter}  {sparkline(curve)}  {'accuracy' if judged else 'training loss'} over rounds", highlight=False
         )
-    first = runs[0].clients.set_index("client").accuracy
+    score = runs[0].score
+    first = runs[0].clients.set_index("client")[score]
     for letter, run in zip(letters[1:], runs[1:], strict=True):
-        other = run.clients.set_index("client").accuracy
+        clients = run.clients.set_index("client")
         data = [r.summary["choices"]["dataset"] for r in (runs[0], run)]
-        if len(other) != len(first) or data[0] != data[1]:
-            text = f"{letter} − A: not the same clients ({len(other)} on {data[1]} against {len(first)} on {data[0]})"
+        if len(clients) != len(first) or data[0] != data[1] or score not in clients:
+            text = f"{letter} − A: not the same clients ({len(clients)} on {data[1]} against {len(first)} on {data[0]})"
             console.print(text, highlight=False)
             continue
-        gap = 100 * (other - first)
+        gap = 100 * (clients[score] - first) * (-1 if "mape" in score else 1)
         worst, best = gap.idxmin(), gap.idxmax()
         console.print(
             f"{letter} − A: {gap.mean():+.1f} points on average; better for {(gap > 0).sum()}, worse for {(gap < 0).sum()} "

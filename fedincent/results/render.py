@@ -45,26 +45,34 @@ NAMES = {
     "qffl_q10": "q-FFL 10",
     "dw": "DW",
     "rr": "RR",
+    "fye": "FYE",
+    "fgfl": "FGFL",
+    "gog": "GoG",
+    "cons": "Cons",
+    "standalone": "Standalone",
 }
+NAMES |= {f"fye_beta{beta}": f"β {beta}" for beta in ("1/350", "1/150", "1/100", "1/50", "1/20", "1/10", "1", "10", "1000")}
 SETTINGS = {"dirichlet": "Dir({})", "classes": "#C={}", "noise": "N({})", "quantity": "quantity Dir({})", "iid": "IID"}
 SETTINGS |= {name: name.upper() for name in ("uni", "pow", "cla")} | {"by_user": "by user"}
+SETTINGS |= {name: name.replace("_", " ") for name in ("feature_noise", "label_noise", "missing_values")}
 
 
 def setting_name(setting: str) -> str:
     """A setting as papers write it."""
     name, _, value = setting.partition("_")
-    return SETTINGS.get(name, setting).format(value)
+    known = SETTINGS.get(setting, setting) if not value or setting in SETTINGS else SETTINGS.get(name, setting)
+    return setting if "{}" in known and not value else known.format(value)
 
 
-def number(value: float | None, error: float | None, metric: str, plain_error: bool = True) -> str:
+def number(value: float | None, error: float | None, cell: Cell, plain_error: bool = True) -> str:
     """0.85 ±0.01; ±– where there is no error."""
-    digits = metric_of(metric).digits
     if value is None:
         return "undefined"
-    shown = f"{value:.{digits}f}"
+    scientific, digits = metric_of(cell.metric).scientific, cell.digits
+    shown = f"{value:.1e}" if scientific else f"{value:.{digits}f}"
     if error is None:
         return f"{shown} ±–" if plain_error else shown
-    return f"{shown} ±{error:.{max(digits, 1)}f}"
+    return f"{shown} ±{error:.0e}" if scientific else f"{shown} ±{error:.{max(digits, 1)}f}"
 
 
 def ours_text(cell: Cell, best: bool) -> str:
@@ -72,7 +80,7 @@ def ours_text(cell: Cell, best: bool) -> str:
     if not cell.done:
         return "–" if cell.lacking else "missing"
     lost = f" ({cell.undefined} undefined)" if cell.undefined and cell.ours else ""
-    text = number(cell.mean, cell.error, cell.metric)
+    text = number(cell.mean, cell.error, cell)
     return f"{'*' if best else ''}{text}{lost} {MARKS[cell.agrees]}".rstrip()
 
 
@@ -80,7 +88,7 @@ def paper_text(cell: Cell) -> str:
     """The paper's side of a cell."""
     if cell.paper is None:
         return "–"
-    return number(cell.paper.value, cell.paper.error, cell.metric, plain_error=False)
+    return number(cell.paper.value, cell.paper.error, cell, plain_error=False)
 
 
 def rows_of(cells: Cells) -> list[tuple[str, str]]:

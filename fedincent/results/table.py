@@ -58,6 +58,12 @@ class Cell:
         return metric_of(self.metric).scale if self.unit is None else self.unit
 
     @property
+    def digits(self) -> int:
+        """Digits behind the point, in the unit of this table."""
+        measure = metric_of(self.metric)
+        return measure.digits + max(0, round(math.log10(measure.scale / self.scale)))
+
+    @property
     def done(self) -> int:
         """Finished seeds."""
         return len(self.ours) + self.undefined
@@ -88,7 +94,7 @@ class Cell:
             return self.mean is None and self.paper.value is None
         gap = abs(self.mean - self.paper.value)
         if self.error is not None and self.paper.error is not None:
-            rounding = 0.5 * 10.0**-measure.digits
+            rounding = 0.5 * 10.0**-self.digits
             return gap <= 2 * math.hypot(self.error, self.paper.error) + rounding
         return gap <= measure.tolerance * self.scale + 1e-9
 
@@ -110,17 +116,39 @@ class PaperTable:
     scale: dict[str, float] = field(default_factory=dict)  # metric: unit, where it is not the usual one
     extra: list[str] = field(default_factory=list)  # overrides asked for on the command line
     note: str = ""
+    conditions: dict[str, list[str]] = field(default_factory=dict)  # what a setting means where it is no partition's name
+    regression: list[str] = field(default_factory=list)  # labels of rows whose metrics are of MAPE, not of accuracy
+
+    def metric_at(self, dataset: str, metric: str) -> str:
+        """Which metric a row of a data set shows."""
+        return metric.replace("accuracy", "mape") if dataset in self.regression else metric
+
+    def overrides_of(self, dataset: str, setting: str) -> list[str]:
+        """A setting as overrides; a condition named "DATASET SETTING" holds for one data set's rows."""
+        for name in (f"{dataset} {setting}", setting):
+            if name in self.conditions:
+                return self.conditions[name]
+        return setting_overrides(setting)
+
+    def unit_of(self, dataset: str, metric: str) -> float | None:
+        """What a metric is multiplied by in a row; None: as it is usually shown."""
+        unit = self.scale.get(metric)
+        return unit.get(dataset) if isinstance(unit, Mapping) else unit
 
     def line(self, dataset: str, setting: str, method: str) -> list[str]:
         """The overrides of a cell's runs, but for the seed."""
         data = self.datasets.get(dataset) or [f"dataset={dataset}"]
-        return [*data, *setting_overrides(setting), *self.overrides, *self.columns[method], *self.extra]
+        return [*data, *self.overrides_of(dataset, setting), *self.overrides, *self.columns[method], *self.extra]
 
     def wishes(self, seeds: int | None, only: Mapping[str, Sequence[str]]) -> list[Wish]:
         """All runs the table wants: how each is asked for, and what that means. Whole rows first, then the next seed."""
         configs = self.configs(only)
         return [
-            Wish([*self.line(*key), f"seed={seed}"], at_seed(config, seed), tuple(self.metrics))
+            Wish(
+                [*self.line(*key), f"seed={seed}"],
+                at_seed(config, seed),
+                tuple(self.metric_at(key[0], metric) for metric in self.metrics),
+            )
             for seed in range(seeds or self.seeds)
             for key, config in configs.items()
         ]
@@ -178,8 +206,8 @@ def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     table = PaperTable(name=name, rows=rows, metrics=metrics, extra=list(extra), **content)
     if table.paper is not None and not paper_file(table.paper).is_file():
         raise ConfigError(f"table {name}: paper", table.paper, "no such file of printed numbers; null where there are none")
-    for _, setting in rows:
-        setting_overrides(setting)
+    for dataset, setting in rows:
+        table.overrides_of(dataset, setting)
     if extra:
         table.name, table.title = f"{name}+{'+'.join(extra)}", f"{table.title}, with {' '.join(extra)}"
     return table
@@ -221,13 +249,14 @@ def fill_cells(
     for (dataset, setting, method), config in table.configs(only).items():
         found = [index.find(at_seed(config, seed)) for seed in range(seeds or table.seeds)]
         for metric in table.metrics:
-            paper, unit = printed.get((dataset, setting, method, metric)), table.scale.get(metric)
-            cell = Cell(metric, wanted=len(found), paper=paper, unit=unit)
+            shown = table.metric_at(dataset, metric)
+            paper, unit = printed.get((dataset, setting, method, shown)), table.unit_of(dataset, metric)
+            cell = Cell(shown, wanted=len(found), paper=paper, unit=unit)
             for result in found:
                 try:
-                    value = result.value(metric) if result else None
+                    value = result.value(shown) if result else None
                 except KeyError:  # made before there was such a metric (then it is missing), or without what it needs
-                    cell.lacking += result is not None and not outdated(result, [metric])
+                    cell.lacking += result is not None and not outdated(result, [shown])
                     continue
                 if result is None:
                     continue
@@ -250,7 +279,7 @@ def best_methods(row: Mapping[str, Cell], paper: bool) -> list[str]:
         value = (cell.paper.value if cell.paper else None) if paper else cell.mean
         if value is not None:
             measure = metric_of(cell.metric)
-            values[method] = round(-value if measure.lower_is_better else value, measure.digits)
+            values[method] = round(-value if measure.lower_is_better else value, cell.digits)
     if len(values) < 2 and not paper:
         return []
     top = max(values.values(), default=None)

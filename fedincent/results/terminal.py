@@ -36,16 +36,16 @@ def print_result(result: Result) -> None:
 def print_clients(result: Result, console: Console) -> None:
     """The clients from the best to the worst, or the five best and the five worst."""
     clients = result.clients
-    score = "accuracy" if "accuracy" in clients else "mape"
+    score = result.score
     reference = next((name for name in ("standalone", "fedavg") if f"{name}_{score}" in clients), None)
     columns = {"client": "client", "samples": "n_samples", "contribution": "contribution"}
     columns |= {{"standalone": "alone"}.get(reference, reference): f"{reference}_{score}"} if reference else {}
-    columns |= {"final": score, "gain": "gain"}
+    columns |= {"online" if score.startswith("online") else "final": score, "gain": "gain", "ζ": "zeta"}
     if reference:
-        clients["gain"] = (clients[score] - clients[f"{reference}_{score}"]) * (1 if score == "accuracy" else -1)
+        clients["gain"] = (clients[score] - clients[f"{reference}_{score}"]) * (-1 if "mape" in score else 1)
     columns = {title: name for title, name in columns.items() if name in clients}
-    formats = {"client": "{:d}", "n_samples": "{:d}", "contribution": "{:.4g}", "gain": "{:+.1f}"}
-    clients = clients.sort_values([score, "client"], ascending=[score == "mape", True]).reset_index(drop=True)
+    formats = {"zeta": "{:.3g}", "client": "{:d}", "n_samples": "{:d}", "contribution": "{:.4g}", "gain": "{:+.1f}"}
+    clients = clients.sort_values([score, "client"], ascending=["mape" in score, True]).reset_index(drop=True)
     cut = len(clients) > 10
     table = Table(title="best and worst clients" if cut else "clients", title_justify="left")
     for title in columns:

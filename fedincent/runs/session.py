@@ -240,7 +240,7 @@ class Session:
         unseen = pd.DataFrame({"client": range(config.unseen_clients)})
         importance = None if self.observer is None else self.observer.values
         online = torch.stack(self.online) if self.online else None
-        summary = judgement.of_clients(models, clients, "", importance, online)
+        summary = judgement.of_clients(models, clients, "", importance, online, mechanism.outcomes())
         summary |= judgement.of_unseen(models, unseen, None)
         if not self.alone and (config.tune_epochs or config.tune_steps):
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None

@@ -120,7 +120,9 @@ class Stage:
         deal = config.partition.deal(table)
         seen, unseen = deal.of(slice(0, n)), deal.of(slice(n, None))
         if config.stream.per_round:
-            order = [self.streams("arrivals", client=i).permutation(share) for i, share in enumerate(seen.train)]
+            order = [np.sort(share) for share in seen.train]
+            if config.stream.order == "shuffled":
+                order = [self.streams("arrivals", client=i).permutation(share) for i, share in enumerate(seen.train)]
             seen = dataclasses.replace(seen, train=order)
         truth = {**seen.truth, **config.disturbance.truth(n)}
         return dataclasses.replace(seen, truth=truth), unseen

@@ -22,6 +22,7 @@ Files = dict[str, bytes]  # a finished run's files by name
 RESULT_FILES = (
     *("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "online.csv", "trace.csv", "unseen.csv", "summary.json"),
 )
+SCORES = ("accuracy", "mape", "online_accuracy", "online_mape")
 NEEDED = ("identity", "choices", "seed", "eval_every", "notes", "seconds")  # of a summary
 
 
@@ -81,6 +82,12 @@ class Result:
     def columns_by_file(self) -> dict[str, pd.DataFrame]:
         """What metrics are made of."""
         return {name: self.frame(name) for name in ("clients", "unseen") if self.read(f"{name}.csv") is not None}
+
+    @property
+    def score(self) -> str:
+        """The column of clients.csv that tells how good each client's model is."""
+        header = self.text("clients.csv").split("\n", 1)[0].strip().split(",")
+        return next(name for name in SCORES if name in header)
 
     def frame(self, name: str) -> pd.DataFrame:
         """One of its tables."""

@@ -75,7 +75,8 @@ def describe_run(result: Result) -> dict[str, Any]:
         for name in ("n_samples", "contribution", "standalone_accuracy", "accuracy", "loss", "importance")
         if name in clients
     }
-    reward, reward_label = columns["accuracy"], "final accuracy"
+    reward, reward_label = numbers(clients[result.score]), f"final {result.score}".replace("final online_", "online ")
+    columns.setdefault("accuracy", reward)
     if result.read("trace.csv") is not None and "share" in (trace := result.trace):
         last = trace[trace["round"] == trace["round"].max()].sort_values("client")
         reward, reward_label = numbers(last.share), "share of the aggregate in the last round"
