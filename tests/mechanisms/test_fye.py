@@ -182,7 +182,9 @@ def test_exploring_is_the_same_for_every_beta() -> None:
 
 
 def test_normalised_weights_take_larger_steps() -> None:
-    plain, normalised = (go("mechanism=fedavg_stale", f"mechanism.normalise={value}", "training.lr=0.002") for value in ("false", "true"))
+    plain, normalised = (
+        go("mechanism=fedavg_stale", f"mechanism.normalise={value}", "training.lr=0.002") for value in ("false", "true")
+    )
     assert normalised.summary["online_loss_mean"] < plain.summary["online_loss_mean"]
     everybody = go("mechanism=fedavg_stale", "per_round=6")
     same = go("mechanism=fedavg_stale", "per_round=6", "mechanism.normalise=true")
@@ -228,7 +230,7 @@ def test_gog_learns_who_helps(make_federation, make_round) -> None:  # type: ign
 
 @pytest.mark.parametrize("rounds", [-1, 0, 1])
 def test_stopped_around_the_last_exploring_round_and_resumed(rounds: int, tmp_path: Path) -> None:
-    """T_α − 1, T_α, T_α + 1: a run that ends there is the beginning of the longer one, and is gone on with to the same bytes."""
+    """Broken off before round T_α, T_α + 1, T_α + 2 and gone on with: the same bytes."""
     line = [*SMALL, "disturbance=feature_noise"]
     whole = go(*line)
     stop = whole.summary["stopping_round"] + rounds
