@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from fedincent.behaviours.base import Dishonest
 from fedincent.config import option
-from fedincent.federation import Round
+from fedincent.federation import Federation, Round
 
 
 @dataclass(kw_only=True)
@@ -25,10 +26,32 @@ class Zeros(Dishonest):
 class Stops(Dishonest):
     """Honest for some rounds, then sends nothing: it has earned a good name and lives on it."""
 
-    after: int = option("rounds in which it is honest", low=0)
+    after: int = option("rounds in which it is honest, or that it would guess", low=0)
+    guess: str = option(
+        "whether that number holds, or is a guess at when contributions are known: uniform up to it, or Poisson around what "
+        "the honest run shows (needs a mechanism that says stopping_round)",
+        choices=("none", "uniform", "poisson"),
+        neutral="none",
+    )
+
+    @property
+    def asks_honest_run(self) -> bool:
+        return super().asks_honest_run or self.guess == "poisson"
+
+    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+        super().start(federation, contribution)
+        self.last, rng = self.after, federation.streams("guess")
+        if self.guess == "uniform":
+            self.last = int(rng.integers(0, self.after + 1))
+        elif self.guess == "poisson":
+            stop = federation.found["honest"].summary.get("stopping_round")
+            self.last = int(rng.poisson(self.after if stop is None else stop))
+
+    def facts(self) -> dict[str, Any]:
+        return {} if self.guess == "none" else {"honest_rounds": self.last}
 
     def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
-        return update if round.index < self.after else torch.zeros_like(update)
+        return update if round.index < self.last else torch.zeros_like(update)
 
 
 @dataclass(kw_only=True)

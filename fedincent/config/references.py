@@ -9,6 +9,7 @@ from fedincent.config.groups import read_group
 from fedincent.config.run import Config
 from fedincent.config.schema import build
 
+HONEST = "honest"
 PLAIN: dict[str, Any] = {"eval_every": 0, "force": False}  # of every run that others build on
 ALSO_PLAIN: dict[str, Any] = {"reference": "none", "trace": False, "tune_epochs": 0, "tune_steps": 0, "ipr_strict": False}
 
@@ -20,7 +21,24 @@ def references(config: Config) -> dict[str, Config]:
     wanted = ["standalone"] if needs_standalone(config) else []
     if config.reference != "none" and config.reference not in wanted:
         wanted.append(config.reference)
-    return {name: as_reference(config, name) for name in wanted}
+    found = {name: as_reference(config, name) for name in wanted}
+    for group in ("mechanism", "behaviour"):
+        for name, fields in getattr(config, group).builds_on().items():
+            found = {name: with_fields(config, group, fields), **found}
+    return found
+
+
+def with_fields(config: Config, group: str, fields: dict[str, Any]) -> Config:
+    """The same configuration with other fields of one component; a `_target_` among them: another component."""
+    node = fields if "_target_" in fields else {**config.raw[group], **fields}
+    other = copy.copy(config)
+    for field, value in PLAIN.items():
+        setattr(other, field, value)
+    setattr(other, group, build(node, group))
+    other.raw, other.choices = {**config.raw, **PLAIN, group: node}, {**config.choices}
+    if "_target_" in fields:
+        other.choices[group] = HONEST
+    return other
 
 
 def needs_standalone(config: Config) -> bool:
@@ -36,10 +54,10 @@ def as_reference(config: Config, name: str) -> Config:
     other = copy.copy(config)
     for field, value in plain.items():
         setattr(other, field, value)
-    honest = read_group("behaviour", "honest")
+    honest = read_group("behaviour", HONEST)
     other.mechanism, other.behaviour = build(node, "mechanism"), build(honest, "behaviour")
     other.raw = {**config.raw, **plain, "mechanism": node}
     other.choices = {**config.choices, "mechanism": name}
     if name != "standalone":
-        other.raw["behaviour"], other.choices["behaviour"] = honest, "honest"
+        other.raw["behaviour"], other.choices["behaviour"] = honest, HONEST
     return other

@@ -101,6 +101,13 @@ class Stateful(Component):
         for name in self.saved:
             getattr(self, name).copy_(state[name])
 
+    def builds_on(self) -> dict[str, dict[str, Any]]:
+        """Runs of the same configuration, but for these fields of this component, that must be there first, by name.
+
+        Their summaries and clients are in `federation.found`.
+        """
+        return {}
+
     def reads_test(self) -> str:
         """A sentence where this component looks at test data while it trains, for the notes of a table."""
         return ""

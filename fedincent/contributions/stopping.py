@@ -20,3 +20,33 @@ def hotelling_p(values: np.ndarray, window: int) -> float:
     spread = np.atleast_2d(np.cov(values, rowvar=False))
     squared = t * float(gap @ np.linalg.pinv(spread) @ gap)  # a node that no longer sends has no variance
     return float(f.sf((t - m) / (m * (t - 1)) * squared, m, t - m))
+
+
+def henze_zirkler_p(values: np.ndarray) -> float:
+    """p of the Henze–Zirkler test (1990) that rows (n×d) are normal: the statistic is then nearly log-normal."""
+    from scipy.stats import lognorm
+
+    n, d = values.shape
+    centred = values - values.mean(0)
+    spread = centred.T @ centred / n
+    if np.linalg.matrix_rank(spread) < d:
+        return 0.0
+    products = centred @ np.linalg.solve(spread, centred.T)
+    own = np.diag(products)
+    apart = own[:, None] + own[None, :] - 2 * products
+    b = (n * (2 * d + 1) / 4) ** (1 / (d + 4)) / np.sqrt(2)
+    statistic = n * (
+        np.exp(-(b**2) / 2 * apart).sum() / n**2
+        - 2 * (1 + b**2) ** (-d / 2) * np.exp(-(b**2) / (2 * (1 + b**2)) * own).mean()
+        + (1 + 2 * b**2) ** (-d / 2)
+    )
+    a = 1 + 2 * b**2
+    w = (1 + b**2) * (1 + 3 * b**2)
+    mean = 1 - a ** (-d / 2) * (1 + d * b**2 / a + d * (d + 2) * b**4 / (2 * a**2))
+    variance = (
+        2 * (1 + 4 * b**2) ** (-d / 2)
+        + 2 * a**-d * (1 + 2 * d * b**4 / a**2 + 3 * d * (d + 2) * b**8 / (4 * a**4))
+        - 4 * w ** (-d / 2) * (1 + 3 * d * b**4 / (2 * w) + d * (d + 2) * b**8 / (2 * w**2))
+    )
+    scale, shape = mean**2 / np.sqrt(variance + mean**2), np.sqrt(np.log1p(variance / mean**2))
+    return float(lognorm.sf(statistic, shape, scale=scale))

@@ -112,3 +112,8 @@ def preference(whose: str) -> Formula:
     """The accuracy of the preferred model on somebody's tests."""
     names = (f"{whose}_accuracy", f"{whose}_loss", f"reference_{whose}_accuracy", f"reference_{whose}_loss")
     return lambda c: preferred(*(c[name] for name in names))
+
+
+def told(name: str, label: str, meaning: str, digits: int = 2) -> Metric:
+    """A number that a mechanism itself puts into the summary."""
+    return Metric(name, label, meaning, ("told by the mechanism",), lambda columns: None, digits=digits)

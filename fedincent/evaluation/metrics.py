@@ -27,6 +27,7 @@ from fedincent.evaluation.formulas import (
     rate,
     smallest,
     spread,
+    told,
 )
 
 ALL = (
@@ -393,13 +394,17 @@ ALL = (
         tolerance=0.15,
         lower_is_better=True,
     ),
+    told("stopping_round", "T_α", "the last round in which contributions were evaluated (mechanism=fye)", digits=1),
+    told("normality.share", "normal", "share of 50-round windows in which φ passes for normal (mechanism=fye)"),
+    told("normality.p", "p", "mean p of that test (mechanism=fye)"),
     Metric(
-        "stopping_round",
-        "T_α",
-        "the last round in which contributions were evaluated (mechanism=fye)",
-        ("mechanism's own",),
-        lambda c: c["mechanism's own"],
-        digits=0,
+        "online_loss_of_best",
+        "online loss of i*",
+        "of the client with the largest contribution in the honest run",
+        ("online_loss", "psi"),
+        lambda c: float(c["online_loss"][c.get("honest_worth", c["psi"]).argmax()]),
+        digits=4,
+        lower_is_better=True,
     ),
     Metric(
         "seconds.overhead",

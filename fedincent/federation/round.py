@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 BLOCK = 512  # columns of a block of a product
 WORTH_THREADS = 2e9  # multiplications; below that, starting threads takes longer than they save
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished run that another builds on."""
+
+    summary: Mapping[str, Any]
+    clients: Mapping[str, Any]  # the columns of its clients.csv
 
 
 def not_given(*anything: object) -> Any:
@@ -44,6 +52,7 @@ class Federation:
     scores: Callable[[Tensor, str], tuple[Tensor, Tensor]] = not_given  # M×D, a set → score, loss of each sample (M×n)
     gradient: Callable[[Tensor, str, Sequence[int]], Tensor] = not_given  # D, a set, clients → of the mean loss (D)
     fresh: Callable[[int], Tensor] = not_given  # further initial models (D), by number
+    found: dict[str, Found] = field(default_factory=dict)  # the runs that this one builds on, by name
     segments: Callable[[str], list[int]] = not_given  # a set that is grouped by client → where each client's part begins
 
     @property

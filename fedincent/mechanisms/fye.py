@@ -20,12 +20,20 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
-from fedincent.contributions.stopping import hotelling_p
+from fedincent.contributions.stopping import henze_zirkler_p, hotelling_p
 from fedincent.errors import ConfigError
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.stale import Stale, of_chosen
 
 AT_ONCE = 64  # coalition models in memory
+LEAST = 1e-3  # ψ below which a node's chance does not fall in concurrent evaluation
+EARLIER = 5  # rounds before the stop from which nodes are absent, where `present` is below 1
+WINDOW = 50  # rounds over which φ is tested for normality
+
+
+def round_half_up(value: float) -> int:
+    """The nearest whole number, at least 1."""
+    return max(1, int(value + 0.5))
 
 
 @dataclass(kw_only=True)
@@ -54,7 +62,22 @@ class FYE(Stale):
         choices=("proportion", "reverse", "uniform"),
     )
 
+    present: float = option(
+        "share of nodes that train in a round while exploring, from five rounds before it would end with all of them",
+        above=0,
+        high=1,
+        neutral=1.0,
+    )
+
+    concurrent: bool = option(
+        "no exploring by all: from the beginning nodes are drawn in proportion to ψ, and ψ is updated for the drawn alone",
+        neutral=False,
+    )
+
     saved: ClassVar[tuple[str, ...]] = (*Stale.saved, "exploring")
+
+    def builds_on(self) -> dict[str, dict[str, Any]]:
+        return {"everybody": {"present": 1.0}} if self.present < 1 else {}
 
     def needs_held_out(self) -> bool:
         return self.utility == "negative_loss"
@@ -72,15 +95,25 @@ class FYE(Stale):
         self.values: list[Tensor] = []  # φ_t (N) of the rounds that explored
         self.exploring = torch.ones((), dtype=torch.bool)
         self.drawn = torch.ones(n, dtype=torch.float64)
+        self.thinned_from: int | None = None  # the first round in which not all are present
+        if self.present < 1:
+            stop = federation.found["everybody"].summary["stopping_round"]
+            self.thinned_from = None if stop is None else max(0, stop - EARLIER)
 
     @property
     def contributions(self) -> Tensor:
         """ψ (N): the mean of φ over the rounds that explored (eq. 1)."""
-        return torch.stack(self.values).mean(0) if self.values else torch.zeros(self.federation.n, dtype=torch.float64)
+        n = self.federation.n
+        if self.concurrent:  # of the rounds in which a node was drawn; 1/N as long as it never was
+            known = torch.stack([torch.full((n,), torch.nan, dtype=torch.float64), *self.values]).nanmean(0)
+            return known.nan_to_num(1 / n)
+        return torch.stack(self.values).mean(0) if self.values else torch.zeros(n, dtype=torch.float64)
 
     def chances(self) -> Tensor:
         """ϱ (N, sums to 1), by which nodes are drawn after exploring (eq. 2)."""
         worth = self.contributions
+        if self.concurrent:
+            return worth.clamp(min=LEAST) / worth.clamp(min=LEAST).sum()
         if self.score == "uniform":
             return torch.full_like(worth, 1 / len(worth))
         if self.score == "reverse":  # the best gets what the worst would, and so on
@@ -90,8 +123,11 @@ class FYE(Stale):
 
     def invite(self, round: Round) -> Tensor:
         n = self.federation.n
-        if self.exploring:
+        if self.exploring and not self.concurrent:
             self.drawn = torch.ones(n, dtype=torch.float64)
+            if self.thinned_from is not None and round.index >= self.thinned_from:
+                there = round.stream("present").permutation(n) < round_half_up(self.present * n)
+                self.drawn = torch.from_numpy(there.astype(np.float64))
         else:
             stream, count = round.stream("draws"), self.federation.per_round
             drawn = stream.choice(n, count, replace=self.replacement, p=self.chances().numpy())
@@ -107,10 +143,11 @@ class FYE(Stale):
         if self.exploring:
             game = self.game(updates)
             found = shapley.linear(game, self.federation.n, round.stream("coalitions"))
-            self.values.append(torch.from_numpy(found))
+            absent = torch.nan if self.concurrent else 0.0
+            self.values.append(torch.where(round.joined, torch.from_numpy(found), absent))
             round.note("phi", lambda: self.values[-1])
             round.note("psi", lambda: self.contributions)
-            if len(self.values) > self.window:
+            if len(self.values) > self.window and not self.concurrent:
                 p = hotelling_p(torch.stack(self.values).numpy()[:, self.panel], self.window)
                 round.tell("p_value", p)
                 if p > self.alpha:
@@ -141,8 +178,13 @@ class FYE(Stale):
         return utility
 
     def facts(self) -> dict[str, Any]:
-        """T_α, the last round that explored; none if exploring went on to the end."""
-        return {"stopping_round": None if self.exploring else len(self.values)}
+        """T_α, the last round that explored (none if exploring never ended), and whether φ looks normal over 50 rounds."""
+        told = {"stopping_round": None if self.exploring else len(self.values)}
+        if len(self.values) < WINDOW or self.concurrent:
+            return told
+        values = torch.stack(self.values).numpy()[:, self.panel]
+        found = [henze_zirkler_p(values[k : k + WINDOW]) for k in range(len(values) - WINDOW + 1)]
+        return {**told, "normality": {"share": float(np.mean(np.array(found) >= 0.05)), "p": float(np.mean(found))}}
 
     def outcomes(self) -> dict[str, Tensor]:
         return {**super().outcomes(), "psi": self.contributions, "chance": self.chances()}

@@ -233,7 +233,8 @@ def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printe
             setting = settings.get(row["setting"], row["setting"])
             value, error = (float(row[name]) if row[name] else None for name in ("value", "error"))
             metric = metrics.get(row["metric"], row["metric"])
-            numbers[dataset, setting, row["method"], metric] = Printed(value, error, row["note"])
+            method = row["note"] if row["note"] in table.columns else row["method"]
+            numbers[dataset, setting, method, metric] = Printed(value, error, row["note"])
     return numbers
 
 

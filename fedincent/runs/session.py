@@ -22,6 +22,7 @@ from fedincent.evaluation.judgement import Given, Judgement, Reference, online_f
 from fedincent.evaluation.recompute import known_metrics
 from fedincent.federation import Federation, LocalTask, Round
 from fedincent.federation.jobs import Job, numbered
+from fedincent.federation.round import Found
 from fedincent.runs.stage import Stage
 from fedincent.store.folder import RunFolder
 from fedincent.store.identity import SCHEMA, dataset_identity
@@ -37,7 +38,7 @@ class Session:
         self.stage, self.config, self.mechanism, self.folder = stage, config, config.mechanism, folder
         self.watched = config is stage.config  # else it is one that the run that is asked for builds on
         self.alone = self.mechanism.alone
-        self.baseline = others.get("standalone")
+        self.others, self.baseline = others, others.get("standalone")
         self.round_index = 0
         self.contribution = None if self.alone or not self.contribution_known() else config.contribution
         self.observer = CosineImportance(alpha=0.95) if config.trace and not self.alone else None
@@ -111,6 +112,7 @@ class Session:
             judge=self.judge,
             solo_losses=self.solo_losses(),
             scores=lambda models, data: self.timed(lambda: executor.scores(models, data, self.round_index)),
+            found={name: Found(result.summary, result.clients) for name, result in self.others.items()},
             gradient=lambda model, data, clients: self.timed(lambda: executor.gradient(model, data, clients)),
         )
 
@@ -240,7 +242,9 @@ class Session:
         unseen = pd.DataFrame({"client": range(config.unseen_clients)})
         importance = None if self.observer is None else self.observer.values
         online = torch.stack(self.online) if self.online else None
-        summary = judgement.of_clients(models, clients, "", importance, online, mechanism.outcomes())
+        summary = judgement.of_clients(
+            models, clients, "", importance, online, {**mechanism.outcomes(), **config.behaviour.outcomes()}
+        )
         summary |= judgement.of_unseen(models, unseen, None)
         if not self.alone and (config.tune_epochs or config.tune_steps):
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
@@ -252,7 +256,7 @@ class Session:
         more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
         more |= {"unseen": unseen} if config.unseen_clients else {}
         more |= {"online": online_frame(online, judgement.score)} if online is not None else {}
-        facts = {**summary, **self.facts(), **mechanism.facts()}
+        facts = {**summary, **self.facts(), **mechanism.facts(), **config.behaviour.facts()}
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
 
     def tuned(self, models: Given, task: LocalTask, index: int) -> Tensor:

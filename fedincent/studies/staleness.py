@@ -26,7 +26,8 @@ def chances(psi: np.ndarray, beta: float) -> np.ndarray:
 
 def drawn(rho: np.ndarray, k: int) -> np.ndarray:
     """q (N): the chance of being among k draws with replacement."""
-    return -np.expm1(k * np.log1p(-rho))
+    with np.errstate(divide="ignore"):  # of who is always drawn
+        return -np.expm1(k * np.log1p(-rho))
 
 
 def printed_staleness(rho: np.ndarray, k: int) -> np.ndarray:
@@ -119,5 +120,30 @@ def staleness_by_beta(n: int, k: int, betas: list[float]) -> tuple[pd.DataFrame,
             axis.grid(True, color="0.9")
             axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=8)
+
+    return table, draw
+
+
+def models_sent(n: int, rounds: int, chosen: int, stop: int) -> dict[str, int]:
+    """Models sent both ways in a run (table 7): a chosen node gets one and sends one; FYE explores with all nodes."""
+    each = {"fedavg": chosen * rounds, "qffl": chosen * rounds, "gog": chosen * rounds, "fgfl": n * rounds}
+    each["fye"] = n * stop + chosen * (rounds - stop)
+    return {method: 2 * count for method, count in each.items()}
+
+
+def communication(n: int, rounds: int, chosen: int, stops: list[int]) -> tuple[pd.DataFrame, Callable[[Any], None]]:
+    """The paper's table 7 in numbers, for rounds T_α after which exploring ends."""
+    sent = {f"FYE, T_α = {stop}": models_sent(n, rounds, chosen, stop)["fye"] for stop in stops}
+    others = models_sent(n, rounds, chosen, rounds)
+    sent = {"FedAvg, q-FFL, GoG": others["fedavg"], **sent, "FGFL": others["fgfl"]}
+    table = pd.DataFrame({"method": list(sent), "models_sent": list(sent.values())})
+
+    def draw(picture: Any) -> None:
+        axis = picture.subplots()
+        bars = axis.barh(table.method[::-1], table.models_sent[::-1], color="0.6")
+        axis.bar_label(bars, padding=3, fontsize=9)
+        axis.set_xlabel("models sent in both directions")
+        axis.margins(x=0.12)
+        axis.spines[["top", "right"]].set_visible(False)
 
     return table, draw

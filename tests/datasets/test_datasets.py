@@ -287,3 +287,63 @@ def test_real_tweets_and_subsets(real_data: Path) -> None:
     for name, classes in (("cifar10", 10), ("cifar100", 100)):
         data = get("dataset=npz", f"dataset.file={real_data}/{name}_subset.npz")
         assert (data.shape, data.n_classes) == ((3, 32, 32), classes)
+
+
+def test_pathmnist_in_medmnists_format(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {}
+    for split, n in (("train", 12), ("val", 3), ("test", 5)):
+        arrays[f"{split}_images"] = rng.integers(0, 256, (n, 28, 28, 3), dtype=np.uint8)
+        arrays[f"{split}_labels"] = (np.arange(n) % 9).astype(np.uint8)[:, None]
+    for folder in (tmp_path, tmp_path / "medmnist"):
+        folder.mkdir(exist_ok=True)
+        np.savez(folder / "pathmnist.npz", **arrays)
+        data = get("dataset=pathmnist", f"dataset.root={tmp_path}")
+        np.testing.assert_array_equal(data.x_train, arrays["train_images"])
+        np.testing.assert_array_equal(data.y_test, arrays["test_labels"][:, 0])
+        (folder / "pathmnist.npz").unlink()
+    assert data.n_classes == 9 and data.shape == (3, 28, 28)
+
+
+def test_fi2010_in_its_official_format(tmp_path: Path) -> None:
+    """149 rows: 144 features, and a row of labels 1, 2, 3 for each of five horizons; a column is a moment."""
+    table = np.random.default_rng(0).normal(size=(149, 40))
+    table[144:] = 1 + np.arange(40) % 3
+    folder = tmp_path / "NoAuction/1.NoAuction_Zscore/NoAuction_Zscore_Training"
+    folder.mkdir(parents=True)
+    np.savetxt(folder / "Train_Dst_NoAuction_ZScore_CF_3.txt", table, fmt="%.7e")
+    data = get("dataset=fi2010", f"dataset.root={tmp_path}", "dataset.horizon=30")
+    assert data.x_train.shape == (36, 144) and data.x_test.shape == (4, 144) and data.n_classes == 3
+    np.testing.assert_allclose(data.x_train[5], table[:144, 5], rtol=1e-6)
+    assert data.y_train[:4].tolist() == [0, 1, 2, 0]
+    with pytest.raises(DataError, match="no labels for dataset.horizon=11"):
+        get("dataset=fi2010", f"dataset.root={tmp_path}", "dataset.horizon=11")
+
+
+def test_electricity_in_opsds_format(tmp_path: Path) -> None:
+    """A year and two days of quarter hours; columns that are not German are left out, empty fields are 0."""
+    from datetime import datetime, timedelta, timezone
+
+    begin, rows = datetime(2015, 1, 1, tzinfo=timezone.utc), 100 + 35041 + 31
+    lines = ["utc_timestamp,cet_cest_timestamp,AT_load_actual,DE_load_actual,DE_solar_generation_actual"]
+    for k in range(rows):
+        moment = begin + timedelta(minutes=15 * k)
+        lines.append(f"{moment.strftime('%Y-%m-%dT%H:%M:%SZ')},x,7,{1000 + k % 96},{'' if k % 2 else k % 5}")
+    (tmp_path / "time_series_15min_singleindex.csv").write_text("\n".join(lines) + "\n")
+    data = get("dataset=electricity", f"dataset.root={tmp_path}", "dataset.test_fraction=0.2")
+    assert data.n_classes == 0 and data.x_train.shape == (9, 26) and len(data.y_test) == 2  # 31 moments, every third: 11
+    first = 100 + 35041
+    assert data.y_train[:2].tolist() == [1000 + first % 96, 1000 + (first + 3) % 96]
+    load = 1000 + np.arange(100, rows) % 96
+    scaled = (load - load.mean()) / load.std()
+    wanted = [scaled[35041 - 96 * 365], *(scaled[35041 - 96 * day] for day in range(1, 8)), *scaled[35036:35041]]
+    np.testing.assert_allclose(data.x_train[0].reshape(13, 2)[:, 0], wanted, atol=1e-5)
+
+
+@pytest.mark.real
+def test_real_electricity_load(real_data: Path) -> None:
+    data = get("dataset=electricity_load", f"dataset.root={real_data}")
+    assert data.x_train.shape[1] == 13 and len(data.y_train) + len(data.y_test) > 100_000
+    assert 30_000 < np.mean(data.y_train) < 80_000  # megawatts
+    copy = np.abs(data.x_train[:, -1] * np.std(data.y_train) + np.mean(data.y_train) - data.y_train) / data.y_train
+    assert copy.mean() < 0.03  # a quarter of an hour ago it was nearly the same

@@ -10,13 +10,14 @@ import torch
 
 from fedincent.config.compose import compose
 from fedincent.contributions import shapley
-from fedincent.contributions.stopping import hotelling_p
+from fedincent.contributions.stopping import henze_zirkler_p, hotelling_p
 from fedincent.errors import ConfigError
 from fedincent.mechanisms.fye import FYE
 from fedincent.runs.runner import run
 from fedincent.runs.stage import Stage
 from fedincent.runs.view import View
 from fedincent.store.result import Result
+from fedincent.studies.staleness import models_sent
 from tests.conftest import random_updates
 
 STREAM = (
@@ -275,3 +276,59 @@ def test_power_law_sizes() -> None:
     assert shares.sum() == pytest.approx(1) and shares[-1] / shares[0] == pytest.approx(0.994 / 0.484, abs=0.01)
     result = go("mechanism=fedavg_stale", "partition=powerlaw", "stream.sizes=proportional", "rounds=8")
     np.testing.assert_allclose(result.clients.n_samples, 6 * 8 * 4 * -result.clients.zeta, atol=1)
+
+
+def test_henze_zirkler_tells_normal_from_not() -> None:
+    rng = np.random.default_rng(0)
+    normal = [henze_zirkler_p(rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4))) for _ in range(200)]
+    heavy = [henze_zirkler_p(rng.standard_t(1.5, size=(50, 4))) for _ in range(50)]
+    assert 0.9 <= np.mean(np.array(normal) >= 0.05) <= 1.0 and np.mean(np.array(heavy) < 0.05) > 0.9
+    assert henze_zirkler_p(np.ones((10, 2))) == 0.0
+
+
+def test_the_best_node_stops_and_is_found() -> None:
+    """i* is whom the honest run finds best; it is honest until a guessed round, and then sends nothing."""
+    line = [*SMALL, "disturbance=feature_noise"]
+    cheat = "behaviour=stops behaviour.pick=found_best behaviour.share=0.1".split()
+    honest = go(*line)
+    guessed = go(*line, *cheat, "behaviour.guess=uniform", "behaviour.after=16")
+    best = int(honest.clients.psi.argmax())
+    assert guessed.clients.cheats.tolist() == [int(i == best) for i in range(6)]
+    np.testing.assert_array_equal(guessed.clients.honest_worth, honest.clients.psi)
+    assert guessed.summary["online_loss_of_best"] == guessed.clients.online_loss[best]
+    assert honest.summary["online_loss_of_best"] == honest.clients.online_loss[best]
+    last = guessed.summary["honest_rounds"]
+    assert honest.online[honest.online["round"] <= last].equals(guessed.online[guessed.online["round"] <= last])
+    poisson = go(*line, *cheat, "behaviour.guess=poisson")
+    assert 0 <= poisson.summary["honest_rounds"] <= 4 * honest.summary["stopping_round"]
+    same = go(*line, *cheat, "behaviour.after=16")
+    np.testing.assert_array_equal(same.clients.online_loss, honest.clients.online_loss)  # honest to the end
+
+
+def test_absent_nodes_while_exploring() -> None:
+    line = [*SMALL, "disturbance=feature_noise"]
+    everybody, half = go(*line), go(*line, "mechanism.present=0.5")
+    first = max(0, everybody.summary["stopping_round"] - 5)
+    assert half.rounds.joined[:first].eq(6).all()
+    exploring = half.rounds[half.rounds.exploring.astype(bool)]
+    assert exploring.joined[first:].eq(3).all() and len(exploring) > first
+
+
+def test_negative_loss_as_utility() -> None:
+    result = go(*SMALL, "mechanism.utility=negative_loss", "disturbance=feature_noise", "rounds=6")
+    assert result.clients.psi.abs().max() > 0 and result.summary["seconds"]["validation"] > 0
+
+
+def test_what_is_sent_is_what_table_7_says() -> None:
+    result = go(*SMALL, "mechanism.replacement=false", "disturbance=feature_noise")
+    sent = models_sent(6, 16, 3, int(result.summary["stopping_round"]))
+    assert 2 * result.rounds.joined.sum() == sent["fye"] < sent["fgfl"]
+    assert 2 * go("mechanism=fedavg_stale").rounds.joined.sum() == sent["fedavg"]
+
+
+def test_concurrent_evaluation() -> None:
+    result = go(*SMALL, "mechanism.concurrent=true", "trace=true", "disturbance=wrong_labels", "disturbance.most=1")
+    assert result.rounds.joined.le(3).all() and result.summary["stopping_round"] is None
+    first = result.trace[result.trace["round"] == 1]
+    never = first[first.drawn == 0]
+    assert len(never) and np.allclose(never.psi, 1 / 6) and not np.allclose(first[first.drawn > 0].psi, 1 / 6)
