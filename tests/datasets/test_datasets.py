@@ -316,7 +316,7 @@ def test_fi2010_in_its_official_format(tmp_path: Path) -> None:
     assert data.x_train.shape == (36, 144) and data.x_test.shape == (4, 144) and data.n_classes == 3
     np.testing.assert_allclose(data.x_train[5], table[:144, 5], rtol=1e-6)
     assert data.y_train[:4].tolist() == [0, 1, 2, 0]
-    with pytest.raises(DataError, match="no labels for dataset.horizon=11"):
+    with pytest.raises(DataError, match=r"no labels for dataset\.horizon=11"):
         get("dataset=fi2010", f"dataset.root={tmp_path}", "dataset.horizon=11")
 
 
