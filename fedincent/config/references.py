@@ -11,7 +11,14 @@ from fedincent.config.schema import build
 
 HONEST = "honest"
 PLAIN: dict[str, Any] = {"eval_every": 0, "force": False}  # of every run that others build on
-ALSO_PLAIN: dict[str, Any] = {"reference": "none", "trace": False, "tune_epochs": 0, "tune_steps": 0, "ipr_strict": False}
+ALSO_PLAIN: dict[str, Any] = {
+    "reference": "none",
+    "trace": False,
+    "trace_loss": False,
+    "tune_epochs": 0,
+    "tune_steps": 0,
+    "ipr_strict": False,
+}
 
 
 def references(config: Config) -> dict[str, Config]:

@@ -70,6 +70,9 @@ class Config:
         "all training data",
         neutral=False,
     )
+    trace_loss: bool = option(
+        "with trace=true: also judge every client's model on all clients' training data after each round", neutral=False
+    )
     tune_epochs: int = option(
         "after training, passes by which every client tunes its model on its own data, at the last round's rate, to be "
         "judged again",

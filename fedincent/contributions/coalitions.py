@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
-from fedincent.contributions.base import Baseline, Running
+from fedincent.contributions.base import Baseline, Running, moving_importance
 from fedincent.federation import Federation, Round
 
 AT_ONCE = 64  # coalition models in memory
@@ -25,8 +25,13 @@ AT_ONCE = 64  # coalition models in memory
 class CoalitionValue(Running):
     """Base: the game of this round, handed to an estimator."""
 
-    saved: ClassVar[tuple[str, ...]] = ("values", "common")
+    version: ClassVar[int] = 2
+    saved: ClassVar[tuple[str, ...]] = ("values", "common", "total")
 
+    average: str = option(
+        "over the rounds: the plain mean of the values, or a moving average of the shares that each round gives",
+        choices=("mean", "moving"),
+    )
     data: str = option("which data judge a coalition's model", choices=("held_out", "test"))
 
     def reads_test(self) -> str:
@@ -38,6 +43,16 @@ class CoalitionValue(Running):
     def start(self, federation: Federation, baseline: Baseline | None) -> None:
         super().start(federation, baseline)
         self.common = federation.initial.clone()
+        self.total = torch.zeros(federation.n, dtype=torch.float64)  # of all rounds
+
+    def measure(self, round: Round, updates: Tensor) -> Tensor:
+        quality = self.quality(round, updates)
+        if self.average == "moving":
+            self.values = moving_importance(self.values, shares_of(quality), self.alpha)
+        else:
+            self.total += quality
+            self.values = shares_of(self.total)
+        return self.values
 
     def estimate(self, utility: shapley.Utility, n: int, rng: np.random.Generator) -> np.ndarray:
         """The value of each of the n players of a game."""
@@ -67,6 +82,13 @@ class CoalitionValue(Running):
             return np.concatenate(accuracies)
 
         return worth
+
+
+def shares_of(values: Tensor) -> Tensor:
+    """Values (N) as shares that sum to 1, negative ones as nothing; equal shares where nobody is worth anything."""
+    positive = values.clamp(min=0)
+    total = positive.sum()
+    return positive / total if total > 0 else torch.full_like(values, 1 / len(values))
 
 
 def mean_weights(federation: Federation, joined: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ def sampled(utility: Utility, n: int, permutations: int, rng: np.random.Generato
 def permutations_for(epsilon: float, delta: float, n: int, width: float = 2.0) -> int:
     """How many orders make every estimate wrong by more than ε with probability at most δ (Hoeffding, union over N).
 
-    width: of the interval in which marginal worths lie; 2 for a utility between 0 and 1.
+    width: of the interval in which marginal worths lie: 2 for a utility between 0 and 1, 4 for one between −1 and 1.
     """
     return math.ceil(width**2 / (2 * epsilon**2) * math.log(2 * n / delta))
 

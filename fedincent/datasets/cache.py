@@ -98,6 +98,9 @@ def write_entry(entry: Path, dataset: Dataset, paths: list[Path]) -> None:
     raw = read_files(dataset, paths)
     arrays = {name: np.ascontiguousarray(raw[name]) for name in ARRAYS}
     meta = {**describe(arrays, int(raw.get("vocabulary", 0)), paths), "words": raw.get("words", [])}
+    if not raw.get("standardised", True):  # as they are
+        meta |= {"mean": [0.0] * len(meta["mean"]), "std": [1.0] * len(meta["std"])}
+        meta["fingerprint"] = hashlib.sha256(f"{meta['fingerprint']} as it is".encode()).hexdigest()
     scratch = Path(tempfile.mkdtemp(prefix=f".{dataset.name}-", dir=entry.parent))
     try:
         for name, array in arrays.items():

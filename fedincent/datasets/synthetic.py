@@ -24,13 +24,18 @@ class Synthetic(Dataset):
     beta: float = option("how much the users' features differ: variance β of their means", low=0)
     users: int = option("number of users; sizes follow a power law", low=1)
     draw: int = option("which draw of the users; a run's seed does not change it", low=0)
+    most: int = option("samples that a user has at most; 0: as many as are drawn", low=0, neutral=2000)
+    common_test: bool = option("whether the common test set, a tenth of everybody's, is kept from training", neutral=True)
+    raw: bool = option("features as they are drawn, not standardised", neutral=False)
 
     def find(self, root: Path) -> list[Path]:
         return [Path(__file__)]
 
     def read(self, paths: list[Path]) -> dict[str, Any]:
         rng = np.random.default_rng([self.draw, self.users])
-        sizes = np.minimum(rng.lognormal(4, 2, self.users).astype(int) + 50, 2000)  # heavy-tailed, cut for a laptop's sake
+        sizes = rng.lognormal(4, 2, self.users).astype(int) + 50  # heavy-tailed
+        if self.most:
+            sizes = np.minimum(sizes, self.most)
         deviation = np.sqrt(np.arange(1, FEATURES + 1) ** -1.2)
         x, y, users = [], [], []
         for user, size in enumerate(sizes):
@@ -45,10 +50,12 @@ class Synthetic(Dataset):
         samples, labels, groups = np.concatenate(x), np.concatenate(y), np.concatenate(users)
         test = np.zeros(len(labels), dtype=bool)
         test[::10] = True  # a common test set too, one sample in ten of everybody
+        kept = ~test if self.common_test else np.ones(len(labels), dtype=bool)
         return {
-            "x_train": samples[~test],
-            "y_train": labels[~test],
+            "x_train": samples[kept],
+            "y_train": labels[kept],
             "x_test": samples[test],
             "y_test": labels[test],
-            "groups": groups[~test],
+            "groups": groups[kept],
+            "standardised": not self.raw,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 import io
 import re
 import zipfile
@@ -17,7 +18,8 @@ import numpy as np
 
 from fedincent.config import option
 from fedincent.datasets.base import Dataset
-from fedincent.errors import DataError
+from fedincent.datasets.vectors import read_vectors
+from fedincent.errors import ConfigError, DataError
 
 Sentences = list[tuple[list[str], int]]  # tokens and label
 
@@ -157,6 +159,55 @@ class Sent140(TextDataset):
         train, test = ([(tokens, label) for tokens, label, _ in part] for part in parts)
         users = np.unique([user for _, _, user in parts[0]], return_inverse=True)[1]
         return {**encode(train, test, self.length, self.min_count), "groups": users}
+
+
+@dataclass(kw_only=True)
+class Sent140Vectors(Sent140):
+    """Tweets as the means of their words' pre-trained vectors, which never change (IncFL paper, appendix F.1)."""
+
+    name: ClassVar[str] = "sent140_vectors"
+
+    vectors: str | None = option("file of word vectors: GloVe's text format (glove.twitter.27B.200d.txt), or .npz")
+
+    def vectors_file(self) -> Path:
+        """The file; an error that says what it should be."""
+        if not self.vectors:
+            why = (
+                "which file? GloVe's official glove.twitter.27B.200d.txt, say; dataset=sent140 model=wordmlp trains vectors"
+            )
+            raise ConfigError("dataset.vectors", "null", why)
+        path = Path(self.vectors).expanduser()
+        if not path.is_file():
+            raise ConfigError("dataset.vectors", self.vectors, "no such file")
+        return path
+
+    def identity(self) -> dict[str, Any]:
+        """As ever, but what counts of the file is its content."""
+        values = super().identity()
+        if self.vectors is not None:
+            values["vectors"] = hashlib.sha256(self.vectors_file().read_bytes()).hexdigest()
+        return values
+
+    def read(self, paths: list[Path]) -> dict[str, Any]:
+        found = super().read(paths)
+        words: list[str] = found["words"]
+        known = read_vectors(self.vectors_file(), set(words))
+        if not known:
+            raise ConfigError("dataset.vectors", self.vectors, "holds none of the data set's words")
+        table = np.zeros((len(words) + 2, len(next(iter(known.values())))), dtype=np.float32)
+        for k, word in enumerate(words, start=2):
+            if word in known:
+                table[k] = known[word]
+        has = np.abs(table).sum(1) > 0
+
+        def means(tokens: np.ndarray) -> np.ndarray:
+            count = np.maximum(has[tokens].sum(1, keepdims=True), 1)
+            return (
+                np.concatenate([table[part].sum(1) for part in np.array_split(tokens, max(1, len(tokens) // 4096))]) / count
+            )
+
+        samples = {name: means(found[name]).astype(np.float32) for name in ("x_train", "x_test")}
+        return {**samples, "y_train": found["y_train"], "y_test": found["y_test"], "groups": found["groups"]}
 
 
 def read_tweets(path: Path) -> Iterable[tuple[list[str], int, str]]:

@@ -70,7 +70,7 @@ class Judgement:
             if self.alone:
                 clients["contribution"] = columns[self.score]
             elif self.contribution is not None:
-                clients["contribution"] = self.contribution
+                columns["contribution"] = clients["contribution"] = self.contribution
             for what in (self.score, "loss"):
                 if f"reference_{what}" in columns:
                     clients[f"{self.reference_name}_{what}"] = columns[f"reference_{what}"]
@@ -137,8 +137,13 @@ class Judgement:
                 columns[f"reference_{what}"] = np.array(self.reference.clients[what])
         return columns
 
-    def of_unseen(self, models: Given, unseen: pd.DataFrame, task: LocalTask | None) -> dict[str, Any]:
-        """The common model by clients that did not train it, after they tuned it (`task`); columns go into unseen.csv."""
+    def of_unseen(
+        self, models: Given, unseen: pd.DataFrame, closing: LocalTask | None, task: LocalTask | None
+    ) -> dict[str, Any]:
+        """The common model by clients that did not train it; columns go into unseen.csv.
+
+        closing: what the mechanism has each client do with it first; task: the tuning, if that is to be judged.
+        """
         config = self.config
         if not config.unseen_clients:
             return {}
@@ -149,7 +154,8 @@ class Judgement:
             rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
         else:
             rows = models[:1].expand(config.unseen_clients, -1)
-            rows = rows if task is None else population.trained(rows, task, config.rounds + 1)
+            for work, index in ((closing, config.rounds), (task, config.rounds + 1)):
+                rows = rows if work is None else population.trained(rows, work, index)
         score, loss = (values.numpy() for values in population.judge(rows))
         unseen["n_samples"] = population.train.sizes
         unseen[f"own_{self.score}{suffix}"], unseen[f"own_loss{suffix}"] = score, loss

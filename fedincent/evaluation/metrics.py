@@ -59,6 +59,14 @@ ALL = (
         title="Pearson ρ",
     ),
     Metric(
+        "pearson_contribution",
+        "ρ(p, accuracy)",
+        "final accuracy against the contribution that was rewarded",
+        ("accuracy", "contribution"),
+        correlation("accuracy", "contribution"),
+        tolerance=0.15,
+    ),
+    Metric(
         "accuracy_mean",
         "mean",
         "over the clients' final models",

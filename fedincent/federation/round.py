@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -45,7 +46,7 @@ class Federation:
     participation: Tensor  # the probability with which each client joins a round (N)
     streams: Streams
     contribution: Contribution
-    judge: Callable[[Tensor, str], tuple[Tensor, Tensor]]  # models (M×D), name of a judged set → score, loss (M each)
+    judge: Callable[..., tuple[Tensor, Tensor]]  # models (M×D), name of a judged set, own → score, loss (M each)
     cores: int = 1  # that large products may use
     per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
     solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
@@ -111,6 +112,7 @@ class Round:
     trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
     jobs: list[Job] = field(default_factory=list)  # its work
     told: dict[str, float] = field(default_factory=dict)  # numbers of this round for rounds.csv
+    aside_seconds: float = 0.0  # spent for a trace alone
 
     def tell(self, name: str, number: float) -> None:
         """Keep one number of this round for rounds.csv."""
@@ -118,8 +120,18 @@ class Round:
 
     def note(self, name: str, values: Callable[[], Tensor]) -> None:
         """Keep a number per client (N) of this round for trace.csv; found out only where somebody wants to know."""
-        if self.trace is not None:
-            self.trace[name] = values().double().cpu()
+        found = self.aside(values)
+        if found is not None and self.trace is not None:
+            self.trace[name] = found.double().cpu()
+
+    def aside(self, work: Callable[[], Tensor]) -> Tensor | None:
+        """What only a trace asks for: none where nobody wants one; its time is not the mechanism's."""
+        if self.trace is None:
+            return None
+        begun = time.perf_counter()
+        found = work()
+        self.aside_seconds += time.perf_counter() - begun
+        return found
 
     def stream(self, purpose: str) -> np.random.Generator:
         """This round's generator for one purpose."""

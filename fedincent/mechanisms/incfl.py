@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedincent.config import option
-from fedincent.federation import Federation, LocalTask, Recipe, Round
+from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
 from fedincent.mechanisms.common import CommonModel
 
 
@@ -38,9 +38,29 @@ class IncFL(CommonModel):
 
     server_rate: float = option("learning rate η_g of the server", above=0)
     epsilon: float = option("keeps the step finite where nobody is undecided", above=0)
+    tune_before_weight: int = option(
+        "steps by which a client tunes the incoming model before it compares it with its own; 0: as it is", low=0, neutral=0
+    )
 
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
-        return dataclasses.replace(super().task(recipe, round, client), incoming_loss=True)
+        return dataclasses.replace(super().task(recipe, round, client), incoming_loss=not self.tune_before_weight)
+
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+        pool, jobs = super().jobs(round, recipe)
+        if not self.tune_before_weight:
+            return pool, jobs
+        tuning = LocalTask(lr=recipe.rate(round.index), steps=self.tune_before_weight)
+        return pool, [*jobs, *(Job(job.client, job.row, tuning) for job in jobs)]
+
+    def receive(self, round: Round, updates: Tensor) -> None:
+        if self.tune_before_weight:
+            tuned = [place for place, job in enumerate(round.jobs) if job.slot == 1]
+            clients = [round.jobs[place].client for place in tuned]
+            rows = self.models.clone()
+            rows[clients] += updates[tuned]
+            losses = self.federation.judge(rows, "train", True)[1]  # each on its own training data
+            round.incoming_losses[clients] = losses[clients].to(round.incoming_losses)
+        super().receive(round, updates)
 
     def weights(self, round: Round, updates: Tensor) -> Tensor:
         q = torch.where(round.joined, undecidedness(gaps(round, self.federation)), 0.0)

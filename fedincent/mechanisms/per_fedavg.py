@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 from fedincent.config import option
 from fedincent.federation import LocalTask, Recipe, Round
@@ -17,6 +18,8 @@ from fedincent.mechanisms.fedavg import FedAvg
 @dataclass(kw_only=True)
 class PerFedAvg(FedAvg):
     """FedAvg on the losses that clients have after a step of tuning (Fallah et al. 2020, first order)."""
+
+    version: ClassVar[int] = 2
 
     inner_rate: float = option("rate of the step that is tried; 0 is FedAvg", low=0)
 

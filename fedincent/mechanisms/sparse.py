@@ -58,7 +58,7 @@ class SparseReward(Mechanism):
         shares = shares / shares.max()
         by_layer = self.mask == "layer"
         blocks = list(self.federation.layout.columns.values()) if by_layer else [slice(0, self.federation.dim)]
-        before = self.models.clone() if round.trace is not None else None
+        before = round.aside(self.models.clone)
         kept = add_largest(self.models, aggregate, shares, blocks, round_up=by_layer)
         self.server.add_(aggregate)
         round.note("share", lambda: shares)
@@ -66,12 +66,11 @@ class SparseReward(Mechanism):
         if before is not None:
             layout = self.federation.layout
             last = layout.columns_of(layout.linear[-1:])
-            behind = self.models - self.server
             round.note("reward_distance", lambda: (self.models - before - aggregate).norm(dim=1))
             moved = (self.server - self.federation.initial).norm()
             round.note("server_from_start", lambda: moved.expand(len(shares)))
-            round.note("server_distance", lambda: behind.norm(dim=1))
-            round.note("last_layer_distance", lambda: behind[:, last].norm(dim=1))
+            round.note("server_distance", lambda: (self.models - self.server).norm(dim=1))
+            round.note("last_layer_distance", lambda: (self.models - self.server)[:, last].norm(dim=1))
 
 
 def add_largest(models: Tensor, aggregate: Tensor, shares: Tensor, blocks: list[slice], round_up: bool) -> Tensor:

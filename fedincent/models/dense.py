@@ -19,6 +19,7 @@ class MLP(Model):
 
     hidden: tuple[int, ...] = option("widths of the hidden layers", low=1)
     dropout: float = option("share of hidden values dropped in training", low=0, below=1)
+    dropout_after: str = option("which hidden layers", choices=("all", "first"), neutral="all")
 
     def build(self, data: Data) -> nn.Module:
         if data.kind == "text":
@@ -27,7 +28,7 @@ class MLP(Model):
         layers: list[nn.Module] = [nn.Flatten()]
         for a, b in itertools.pairwise(widths):
             layers += [nn.Linear(a, b), nn.ReLU()]
-            if self.dropout > 0:
+            if self.dropout > 0 and (self.dropout_after == "all" or len(layers) == 3):
                 layers.append(nn.Dropout(self.dropout))
         return nn.Sequential(*layers, nn.Linear(widths[-1], data.n_outputs))
 

@@ -93,5 +93,5 @@ class LoadMLP(MLP):
 
     def build(self, data: Data) -> nn.Module:
         layers = list(super().build(data))  # type: ignore[call-overload]
-        without = len(layers) - (3 if self.dropout > 0 else 2)  # the relu after the last hidden layer
+        without = max(k for k, layer in enumerate(layers) if isinstance(layer, nn.ReLU))
         return nn.Sequential(*(layer for place, layer in enumerate(layers) if place != without))

@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence
 
 from fedincent.config import option
 from fedincent.datasets import Data
+from fedincent.datasets.vectors import read_vectors
 from fedincent.errors import ConfigError
 from fedincent.models.base import Model, refuse
 
@@ -147,24 +148,6 @@ class MeanOfWords(nn.Module):
         for layer in self.layers:
             x = F.relu(layer(x))
         return self.classifier(self.dropout(x))
-
-
-def read_vectors(path: Path, wanted: set[str]) -> dict[str, np.ndarray]:
-    """The vectors of the wanted words in a file: words and vectors of an .npz, or a line `word x x x …` for each."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as archive:
-                words, vectors = archive["words"], archive["vectors"]
-            return {str(word): vector for word, vector in zip(words, vectors, strict=True) if str(word) in wanted}
-        found = {}
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                word, *numbers = line.rstrip().split(" ")
-                if word in wanted:
-                    found[word] = np.array(numbers, dtype=np.float32)
-        return found
-    except (ValueError, KeyError, OSError) as error:
-        raise ConfigError("model.vectors", str(path), f"is not a file of word vectors: {error}") from error
 
 
 class SentenceCNN(nn.Module):

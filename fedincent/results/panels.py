@@ -18,6 +18,7 @@ SHOWN = 6  # clients in a panel of curves
 LABELS = {
     "importance": "importance r",
     "train_loss": "training loss",
+    "overall_loss": "loss on all training data",
     "server_distance": "ℓ2 distance to the server's model",
     "reward_distance": "ℓ2 distance of reward and aggregate",
     "last_layer_distance": "ℓ2 distance to the server's last layer",

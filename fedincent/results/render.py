@@ -131,7 +131,11 @@ def notes_of(table: PaperTable, cells: Cells) -> list[str]:
         for note in cell.notes:
             reading.setdefault(note, set()).add(method)
     notes = [f"{', '.join(sorted(methods))}: {note}" for note, methods in sorted(reading.items())]
-    return [LEGEND if table.paper else OWN_LEGEND, *([table.note] if table.note else []), *notes]
+    legend = OWN_LEGEND
+    if table.paper:
+        closer = "4 points, and within the deviation of the row's printed values."
+        legend = LEGEND.replace("4 points.", closer) if table.within_spread else LEGEND
+    return [legend, *([table.note] if table.note else []), *notes]
 
 
 def counts(cells: Cells) -> str:

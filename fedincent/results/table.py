@@ -50,6 +50,7 @@ class Cell:
     wanted: int = 0
     paper: Printed | None = None
     notes: set[str] = field(default_factory=set)
+    spread: float | None = None  # of the printed values in this row, where the table compares by that
     unit: float | None = None  # 100 where the paper prints percent; None: as the metric is usually shown
 
     @property
@@ -83,7 +84,8 @@ class Cell:
         """Whether ours and the paper's agree; None where there is nothing to compare.
 
         With standard errors on both sides: the difference is within twice their root sum of squares, plus half a unit
-        of the last printed digit. Otherwise within a plain tolerance (0.1 IPR, 0.15 ρ, 4 points of accuracy).
+        of the last printed digit. Otherwise within a plain tolerance (0.1 IPR, 0.15 ρ, 4 points of accuracy), or, where the
+        table says so, within the standard deviation of the printed values of the row, if that is less.
         """
         if self.paper is None or not self.done or (self.paper.value is None and not self.paper.note and not self.undefined):
             return None
@@ -96,7 +98,8 @@ class Cell:
         if self.error is not None and self.paper.error is not None:
             rounding = 0.5 * 10.0**-self.digits
             return gap <= 2 * math.hypot(self.error, self.paper.error) + rounding
-        return gap <= measure.tolerance * self.scale + 1e-9
+        tolerance = measure.tolerance * self.scale
+        return gap <= (tolerance if self.spread is None else min(tolerance, self.spread)) + 1e-9
 
 
 @dataclass
@@ -116,6 +119,8 @@ class PaperTable:
     scale: dict[str, float] = field(default_factory=dict)  # metric: unit, where it is not the usual one
     extra: list[str] = field(default_factory=list)  # overrides asked for on the command line
     note: str = ""
+    within_spread: bool = False  # ours agrees only within the deviation of the printed values of its row
+    errors: str = "standard_error"  # what print's ± is: standard_error, or deviation (over `seeds` seeds)
     conditions: dict[str, list[str]] = field(default_factory=dict)  # what a setting means where it is no partition's name
     regression: list[str] = field(default_factory=list)  # labels of rows whose metrics are of MAPE, not of accuracy
 
@@ -226,6 +231,7 @@ def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printe
     metrics = {theirs: ours for ours, theirs in table.metrics.items()}
     settings = {theirs: ours for ours, theirs in table.settings.items()}
     numbers = {}
+    shrink = math.sqrt(table.seeds) if table.errors == "deviation" else 1.0
     with path.open(newline="", encoding="utf-8") as source:
         for row in csv.DictReader(source):
             label = f"{row['dataset']}_{row['n_clients']}"
@@ -234,7 +240,9 @@ def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printe
             value, error = (float(row[name]) if row[name] else None for name in ("value", "error"))
             metric = metrics.get(row["metric"], row["metric"])
             method = row["note"] if row["note"] in table.columns else row["method"]
-            numbers[dataset, setting, method, metric] = Printed(value, error, row["note"])
+            numbers[dataset, setting, method, metric] = Printed(
+                value, None if error is None else error / shrink, row["note"]
+            )
     return numbers
 
 
@@ -252,7 +260,10 @@ def fill_cells(
         for metric in table.metrics:
             shown = table.metric_at(dataset, metric)
             paper, unit = printed.get((dataset, setting, method, shown)), table.unit_of(dataset, metric)
-            cell = Cell(shown, wanted=len(found), paper=paper, unit=unit)
+            rivals = [printed.get((dataset, setting, other, shown)) for other in table.columns]
+            values = [rival.value for rival in rivals if rival is not None and rival.value is not None]
+            spread = float(np.std(values)) if table.within_spread and len(values) > 1 else None
+            cell = Cell(shown, wanted=len(found), paper=paper, unit=unit, spread=spread)
             for result in found:
                 try:
                     value = result.value(shown) if result else None

@@ -150,7 +150,7 @@ class Session:
         validation = self.seconds["judging"] - judging
         self.seconds["judging"] = judging
         self.seconds["validation"] += validation
-        self.seconds["mechanism"] += time.perf_counter() - begun - validation
+        self.seconds["mechanism"] += time.perf_counter() - begun - validation - round.aside_seconds
         return self.row_of(round)
 
     def row_of(self, round: Round) -> dict[str, Any]:
@@ -171,6 +171,9 @@ class Session:
             self.online.append(torch.stack(self.judge(self.given(), data)))
         if round.trace is not None:
             round.note("train_loss", lambda: round.losses)
+            if config.trace_loss:
+                overall = self.judge(self.given(), "train")[1]
+                round.note("overall_loss", lambda: overall)
             row["trace"] = {name: values.tolist() for name, values in round.trace.items()}
         return row
 
@@ -196,7 +199,9 @@ class Session:
         """The updates (J×D) of the round's jobs; losses go into the round; who diverged stops the run or is left out."""
         begun = time.perf_counter()
         updates, reports = self.stage.executor.train(round.index, pool, round.jobs, self.stage.view.client_done)
-        self.seconds["training"] += time.perf_counter() - begun
+        looking = sum(report.incoming_seconds for report in reports) / self.stage.executor.parallel
+        self.seconds["validation"] += looking  # at the incoming model, which is no training
+        self.seconds["training"] += time.perf_counter() - begun - looking
         for job, report, update in zip(round.jobs, reports, updates, strict=True):
             client = job.client
             if job.slot == 0:
@@ -232,31 +237,31 @@ class Session:
     def judge_and_store(self) -> Result:
         """Fine-tune where the mechanism says so, judge every client's model, and write everything down."""
         config, mechanism, judgement = self.config, self.mechanism, self.judgement
-        models = self.given()
-        task = mechanism.closing_task(config.training)
-        if task is not None:
-            models = self.tuned(models, task, config.rounds)
+        common = models = self.given()
+        closing = mechanism.closing_task(config.training)
+        if closing is not None:
+            models = self.tuned(common, closing, config.rounds)
         if self.contribution is not None:
             judgement.contribution = self.contribution.values.numpy()
         clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
         unseen = pd.DataFrame({"client": range(config.unseen_clients)})
         importance = None if self.observer is None else self.observer.values
         online = torch.stack(self.online) if self.online else None
-        summary = judgement.of_clients(
-            models, clients, "", importance, online, {**mechanism.outcomes(), **config.behaviour.outcomes()}
-        )
-        summary |= judgement.of_unseen(models, unseen, None)
+        outcomes = mechanism.outcomes() if self.alone else {**mechanism.outcomes(), **config.behaviour.outcomes()}
+        summary = judgement.of_clients(models, clients, "", importance, online, outcomes)
+        summary |= judgement.of_unseen(common, unseen, closing, None)
         if not self.alone and (config.tune_epochs or config.tune_steps):
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
             task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
             tuned = self.tuned(models, task, config.rounds + 1)
             summary |= judgement.of_clients(tuned, clients, "_tuned", importance)
-            summary |= judgement.of_unseen(models, unseen, task)
+            summary |= judgement.of_unseen(common, unseen, closing, task)
         history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
         more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
         more |= {"unseen": unseen} if config.unseen_clients else {}
         more |= {"online": online_frame(online, judgement.score)} if online is not None else {}
-        facts = {**summary, **self.facts(), **mechanism.facts(), **config.behaviour.facts()}
+        told = {} if self.alone else config.behaviour.facts()
+        facts = {**summary, **self.facts(), **mechanism.facts(), **told}
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
 
     def tuned(self, models: Given, task: LocalTask, index: int) -> Tensor:

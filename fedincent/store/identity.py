@@ -16,7 +16,7 @@ STAGE = (
     *("seed", "n_clients", "rounds", "held_out", "on_divergence", "client_test_fraction", "unseen_clients", "solo_steps"),
     *("client_test_from", "client_validation_fraction", "protocol"),
 )
-TOGETHER = ("participation", "per_round", "ipr_strict", "trace", "tune_epochs", "tune_steps", "reference")
+TOGETHER = ("participation", "per_round", "ipr_strict", "trace", "trace_loss", "tune_epochs", "tune_steps", "reference")
 STAGE_PARTS = ("training", "partition", "model", "stream", "disturbance")
 TOGETHER_PARTS = ("mechanism", "behaviour", "contribution")
 

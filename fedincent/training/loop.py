@@ -6,6 +6,7 @@ copied in, trained, and the difference copied out; no module, optimizer or data 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import torch
@@ -62,7 +63,9 @@ class Supervised:
         report = Report(float("nan"))
         self.row.copy_(start)
         if task.incoming_loss:
+            begun = time.perf_counter()
             report.incoming_loss = self.judge_bound(*self.work.shards.of(job.client, round_index))[1]
+            report.incoming_seconds = time.perf_counter() - begun
         seed_torch(self.work.streams.torch_seed(job.purpose("dropout"), round_index, job.client), self.row.device)
         self.module.train()
         memory, decay = self.work.memory, self.work.recipe.weight_decay
@@ -92,7 +95,15 @@ class Supervised:
             self.optimizer.step(self.row, gradient, task.lr)
             total += loss.detach()
             steps += 1
-        if trial is not None:  # an odd batch was left over
+        if trial is not None and steps == 0:  # one batch in all: it serves for both
+            gradient.zero_()
+            loss = self.work.objective.loss(self.module(x), y)
+            loss.backward()
+            self.row.copy_(trial)
+            self.optimizer.step(self.row, gradient, task.lr)
+            total += loss.detach()
+            steps = 1
+        elif trial is not None:  # an odd batch was left over
             self.row.copy_(trial)
         if memory is not None:
             memory.save(job.client, self.optimizer)

@@ -18,6 +18,7 @@ class Report:
     """What a client tells of its local training."""
 
     loss: float  # mean over the steps
+    incoming_seconds: float = 0.0  # what finding the next number took
     incoming_loss: float = float("nan")  # of the model it was given, on its training data, where the task asks for it
 
 

@@ -136,7 +136,7 @@ class Vectorized(Serial):
         self.updates[places] = rows - start
         means = losses / block.active.sum(1).clamp(min=1)
         incoming = [self.incoming_loss(job, pool, round_index) for job in jobs]
-        return [Report(float(mean), loss) for mean, loss in zip(means, incoming, strict=True)]
+        return [Report(float(mean), incoming_loss=loss) for mean, loss in zip(means, incoming, strict=True)]
 
     def incoming_loss(self, job: Job, pool: Tensor, round_index: int) -> float:
         """The loss of the incoming model on the client's training data, where the task asks for it."""

@@ -139,3 +139,16 @@ def test_cosine_game_is_the_cosine(n: int, seed: int) -> None:
         assert game(chosen[None])[0] == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), abs=1e-9)
     assert game(np.zeros((1, n), dtype=bool))[0] == 0
     np.testing.assert_allclose(shapley.exact(game, n), by_definition(game, n), atol=1e-9)
+
+
+def test_linear_is_exact_for_two() -> None:
+    """Each of two has one coalition of each size of the other: nothing is left to chance."""
+    worth = {(False, False): 0.0, (True, False): 1.0, (False, True): 3.0, (True, True): 5.0}
+    utility = lambda coalitions: np.array([worth[tuple(map(bool, row))] for row in coalitions])  # noqa: E731
+    for seed in range(3):
+        np.testing.assert_allclose(shapley.linear(utility, 2, np.random.default_rng(seed)), [1.5, 3.5])
+    np.testing.assert_allclose(shapley.exact(utility, 2), [1.5, 3.5])
+
+
+def test_orders_for_a_cosine_are_four_times_as_many() -> None:
+    assert shapley.permutations_for(0.1, 0.1, 10) == 1060 and shapley.permutations_for(0.1, 0.1, 10, width=4.0) == 4239

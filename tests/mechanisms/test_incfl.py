@@ -16,6 +16,7 @@ from fedincent.mechanisms.fedavg import FedAvg
 from fedincent.mechanisms.incfl import IncFL, undecidedness
 from fedincent.mechanisms.mw_fed import MWFed
 from fedincent.runs.runner import run
+from fedincent.runs.view import View
 from tests.conftest import random_updates
 
 RECIPE = Recipe(
@@ -48,7 +49,7 @@ def test_nobody_counts_at_the_ends() -> None:
 
 def incfl(federation, losses: list[float], solo: list[float], joined: list[bool], make_round, updates, **changes):  # type: ignore[no-untyped-def]
     federation.solo_losses = torch.tensor(solo, dtype=torch.float64)
-    mechanism = IncFL(**{"server_rate": 1.0, "epsilon": 1e-3, **changes})
+    mechanism = IncFL(**{"server_rate": 1.0, "epsilon": 1e-3, "tune_before_weight": 0, **changes})
     mechanism.start(federation)
     round = make_round(joined)
     round.incoming_losses = torch.tensor(losses)
@@ -148,3 +149,57 @@ def test_synthetic_users() -> None:
     assert len(result.clients) == 8 and len(result.unseen) == 4
     with pytest.raises(ConfigError, match="only 12 of 12 users"):
         run(compose([*small, "n_clients=10"]))
+
+
+def test_tuned_before_it_is_weighed(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    """z is of the model after the tuning job, on the client's own training data; the other job's update counts."""
+    from fedincent.federation.jobs import numbered
+
+    asked = []
+
+    def judge(models, data, own=False):  # type: ignore[no-untyped-def]
+        asked.append((models.clone(), data, own))
+        return torch.zeros(2), torch.tensor([1.0, 3.0])
+
+    federation = make_federation(2, judge=judge)
+    federation.solo_losses = torch.tensor([1.0, 1.0], dtype=torch.float64)
+    mechanism = IncFL(server_rate=1.0, epsilon=0.0, tune_before_weight=5)
+    mechanism.start(federation)
+    round, recipe = make_round([True, True]), compose(["training.lr=0.1"]).training
+    _, jobs = mechanism.jobs(round, recipe)
+    round.jobs = numbered(jobs)
+    assert [(job.client, job.slot, job.task.steps) for job in round.jobs] == [
+        (0, 0, None),
+        (1, 0, None),
+        (0, 1, 5),
+        (1, 1, 5),
+    ]
+    assert not any(job.task.incoming_loss for job in round.jobs)
+    updates = random_updates(4, federation.dim)
+    start = federation.initial.clone()
+    mechanism.receive(round, updates)
+    ((models, data, own),) = asked
+    assert (data, own) == ("train", True)
+    torch.testing.assert_close(models, start + updates[2:])
+    q = [0.25, float(torch.sigmoid(torch.tensor(2.0)) * torch.sigmoid(torch.tensor(-2.0)))]  # z = 0 and 2
+    wanted = start + (q[0] * updates[0] + q[1] * updates[1]) / sum(q)
+    torch.testing.assert_close(mechanism.common, wanted)
+
+
+def test_unseen_clients_finish_the_model_themselves(tiny: list[str]) -> None:
+    """FedAvg-FT's closing epoch is each client's own: unseen ones are not given what client 0 made of the model."""
+    words = (
+        "partition=clusters partition.clusters=2 partition.labels=5 client_test_fraction=0.4 unseen_clients=3 solo_steps=5"
+    )
+    line = [*tiny, *words.split(), "solo_steps=5", "mechanism=fedavg_finetune", "mechanism.finetune_epochs="]
+    plain, tuned = (run(compose([*line[:-1], f"{line[-1]}{epochs}", f"results_dir=e{epochs}"]), View()) for epochs in (0, 1))
+    assert (tuned.unseen.own_loss != plain.unseen.own_loss).all()
+    assert tuned.unseen.own_accuracy.mean() > plain.unseen.own_accuracy.mean()
+
+
+def test_tuning_twice_reads_nothing_overwritten(tiny: list[str]) -> None:
+    """A closing epoch and then tune_steps: a few more steps of the same kind change little."""
+    line = [*tiny, "mechanism=fedavg_finetune", "tune_steps=2", "rounds=8"]
+    for executor in ("serial", "processes"):
+        result = run(compose([*line, f"executor={executor}", f"results_dir={executor}"]), View())
+        assert abs(result.summary["accuracy_mean_tuned"] - result.summary["accuracy_mean"]) < 0.1

@@ -80,7 +80,7 @@ def test_rank_by_hand(make_federation, make_round) -> None:  # type: ignore[no-u
         return torch.tensor([0.5, 0.9, 0.1]), torch.zeros(3)
 
     federation = make_federation(3, judge=judge)
-    mechanism = Rank(validation="test")
+    mechanism = Rank(validation="test", ties="number")
     mechanism.start(federation)
     updates = random_updates(3, federation.dim)
     mechanism.reward(make_round([True] * 3), updates)
@@ -94,7 +94,7 @@ def test_rank_by_hand(make_federation, make_round) -> None:  # type: ignore[no-u
 
 def test_rank_with_ties_and_absentees(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
     federation = make_federation(4, judge=lambda models, data: (torch.full((len(models),), 0.5), None))
-    mechanism = Rank(validation="held_out")
+    mechanism = Rank(validation="held_out", ties="number")
     mechanism.start(federation)
     updates = random_updates(4, federation.dim)
     updates[1] = 0
@@ -195,3 +195,17 @@ def test_a_client_that_agrees_earns_more(make_federation, make_round) -> None:  
         updates[0] = random_updates(1, federation.dim, 1000 + index)
         mechanism.reward(make_round([True] * 5, index), updates)
     assert (mechanism.importance[0] < mechanism.importance[1:]).all()
+
+
+def test_ties_in_rank_are_drawn(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    """All equally accurate: over the rounds each is as often first (and keeps its own update alone) as any other."""
+    federation = make_federation(3, judge=lambda models, data: (torch.ones(len(models)), torch.zeros(len(models))))
+    alone = np.zeros(3)
+    for index in range(300):
+        mechanism = Rank(validation="test", ties="drawn")
+        mechanism.start(federation)
+        updates = random_updates(3, federation.dim)
+        mechanism.reward(make_round([True] * 3, index=index), updates)
+        moved = mechanism.models - federation.initial
+        alone += [torch.allclose(moved[i], updates[i], atol=1e-5) for i in range(3)]
+    assert alone.sum() == 300 and alone.min() > 70

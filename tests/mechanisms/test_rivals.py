@@ -65,9 +65,9 @@ def test_qffl_without_q_is_fedavg(make_federation, make_round) -> None:  # type:
     torch.testing.assert_close(mechanism.models[0], federation.initial + updates.mean(0))
 
 
-def test_round_robin_takes_turns(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+def test_one_client_a_round_in_turn(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
     federation = make_federation(3)
-    mechanism = RoundRobin()
+    mechanism = RoundRobin(turns="one", share="sizes")
     mechanism.start(federation)
     moves = random_updates(2, federation.dim)
     for index in (0, 1):
@@ -144,7 +144,7 @@ def test_coalitions_are_judged_from_the_common_model(method: str, make_federatio
     """The mean of {i} has worth a_i: with two clients φ_i = a_i/2 + (mean − a_j)/2."""
     federation = make_federation(2)
     federation.judge = additive_judge([], federation.initial)
-    measure = Shapley(alpha=0.0, data="held_out", method=method, permutations=400, epsilon=0.1, delta=0.1)
+    measure = Shapley(alpha=0.0, average="moving", data="held_out", method=method, permutations=400, epsilon=0.1, delta=0.1)
     measure.start(federation, baseline([0.5] * 2))
     updates = torch.zeros(2, federation.dim)
     updates[0, 0], updates[1, 0] = 0.8, 0.2
@@ -153,7 +153,7 @@ def test_coalitions_are_judged_from_the_common_model(method: str, make_federatio
         values, [0.55, -0.05], atol=0.05 if method == "sampled" else 0.31 if method == "linear" else 1e-6
     )
     torch.testing.assert_close(measure.common[0] - federation.initial[0], torch.tensor(0.5))  # moved by the mean
-    lone = LeaveOneOut(alpha=0.0, data="held_out")
+    lone = LeaveOneOut(alpha=0.0, average="moving", data="held_out")
     lone.start(federation, baseline([0.5] * 2))
     np.testing.assert_allclose(lone.quality(make_round([True, True]), updates), [0.5 - 0.2, 0.5 - 0.8], atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_coalitions_are_judged_from_the_common_model(method: str, make_federatio
 def test_absentees_are_no_players(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
     federation = make_federation(3)
     federation.judge = additive_judge([], federation.initial)
-    measure = LeaveOneOut(alpha=0.0, data="held_out")
+    measure = LeaveOneOut(alpha=0.0, average="moving", data="held_out")
     measure.start(federation, baseline([0.5] * 3))
     updates = torch.zeros(3, federation.dim)
     updates[0, 0] = 0.4
@@ -215,3 +215,59 @@ def test_a_free_rider_earns_less_than_every_honest_agent(cheat: str, monkeypatch
     result = run(compose([*AGENTS, "rounds=10", "mechanism=cgsv", "trace=true"]))
     last = result.trace[result.trace["round"] == 10].share.to_numpy()
     assert last[-1] < last[:-1].min() and np.isfinite(last).all() and (last > 0).all()
+
+
+@pytest.mark.parametrize("share", ["sizes", "full"])
+def test_everybody_in_turn_within_a_round(share: str, make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    """In an order drawn anew: θ ← θ + p_i·g_i, θ_i ← θ; who is absent keeps what it has."""
+    federation = make_federation(4, sizes=[1, 2, 3, 4])
+    mechanism = RoundRobin(turns="all", share=share)
+    mechanism.start(federation)
+    orders, server = [], federation.initial.clone()
+    before = mechanism.models.clone()
+    for index in range(6):
+        round = make_round([True, True, True, index > 0], index=index)
+        updates = random_updates(4, federation.dim, seed=index) * round.joined[:, None]
+        order = round.stream("turns").permutation(4).tolist()
+        orders.append(tuple(order))
+        torch.testing.assert_close(mechanism.incoming(round), before)  # everybody trains its own model
+        mechanism.reward(round, updates.clone())
+        for client in order:
+            if round.joined[client]:
+                server = server + (updates[client] * (federation.data_shares[client] if share == "sizes" else 1)).to(server)
+                torch.testing.assert_close(mechanism.models[client], server, atol=1e-5, rtol=1e-5)
+        if index == 0:
+            torch.testing.assert_close(mechanism.models[3], federation.initial)
+        before = mechanism.models.clone()
+    assert len(set(orders)) > 1 and len({order[-1] for order in orders}) > 1  # nobody is always last
+
+
+@pytest.mark.parametrize("average", ["mean", "moving"])
+def test_worths_that_reverse_reverse_the_shares(average: str, make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    """Five rounds of worths 3, 2, 1 (thousandths), then 1, 2, 3: the order turns round after five more (mean), or within
+    14 (moving, α = 0.95), however small the worths are."""
+    measure = LeaveOneOut(alpha=0.95, average=average, data="held_out")
+    federation = make_federation(3)
+    measure.start(federation, None)
+    worths = torch.tensor([0.003, 0.002, 0.001], dtype=torch.float64)
+    measure.quality = lambda round, updates: worths if round.index < 5 else worths.flip(0)  # type: ignore[method-assign]
+    turned = None
+    for index in range(40):
+        shares = measure.measure(make_round([True] * 3, index=index), torch.zeros(3, federation.dim))
+        assert float(shares.sum()) == pytest.approx(1)
+        if index == 2:
+            assert shares.tolist() == pytest.approx([1 / 2, 1 / 3, 1 / 6], abs=1e-9)
+        if turned is None and shares[2] > shares[0]:
+            turned = index
+    assert turned is not None and 10 <= turned <= (10 if average == "mean" else 19)
+    if average == "mean":  # after 40 rounds: 5 of the first kind and 35 of the other, by hand
+        total = 5 * worths + 35 * worths.flip(0)
+        torch.testing.assert_close(shares, total / total.sum())
+
+
+def test_nobody_is_worth_less_than_nothing(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    measure = LeaveOneOut(alpha=0.95, average="mean", data="held_out")
+    measure.start(make_federation(3), None)
+    for worths, wanted in (([-1.0, 0.0, 1.0], [0, 0, 1]), ([0.0, 0.0, -1.0], [1 / 3] * 3)):
+        measure.quality = lambda round, updates, worths=worths: torch.tensor(worths, dtype=torch.float64)  # type: ignore[method-assign]
+        assert measure.measure(make_round([True] * 3), torch.zeros(3, 1)).tolist() == pytest.approx(wanted)

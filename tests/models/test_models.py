@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedincent.config.compose import compose
-from fedincent.datasets import Data
+from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
 from fedincent.federation import Layout
 from fedincent.models.pooling import halve
@@ -110,3 +110,32 @@ def test_pooling_before_the_relu_is_the_papers_network() -> None:
     torch.testing.assert_close(module(x), expected)
     with torch.inference_mode():  # another memory layout
         torch.testing.assert_close(module(x), expected)
+
+
+def test_where_dropout_is() -> None:
+    def parts(after: str) -> list[str]:
+        line = ["model=mlp", "model.hidden=[64,30]", "model.dropout=0.2", f"model.dropout_after={after}"]
+        return [type(part).__name__ for part in compose(line).model.build(load(compose([]).dataset))]
+
+    assert parts("all") == ["Flatten", "Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
+    assert parts("first") == ["Flatten", "Linear", "ReLU", "Dropout", "Linear", "ReLU", "Linear"]
+
+
+def test_the_fye_papers_networks() -> None:
+    """Sizes as its published code has them."""
+
+    def count(*line: str) -> int:
+        return sum(p.numel() for p in compose(list(line)).model.build(shaped(line[0])).parameters())
+
+    def shaped(name: str):  # type: ignore[no-untyped-def]
+        side, channels = (28, 1) if "tanh" in name else (32, 3)
+        x = np.zeros((2, side, side, channels), dtype=np.uint8)
+        y = np.arange(2)
+        return Data("x", x, y, x, y, "image", 10, mean=(0.1,) * channels, std=(0.3,) * channels)
+
+    assert count("model=cnn_tanh") == 104_242 and count("model=cnn_wide") == 121_182
+    x = np.zeros((2, 520), dtype=np.float32)
+    load_data = Data("x", x, np.zeros(2), x, np.zeros(2), "features", 0, mean=(0.0,) * 520, std=(1.0,) * 520)
+    module = compose(["model=mlp_load"]).model.build(load_data)
+    assert sum(p.numel() for p in module.parameters()) == 57_201
+    assert [type(part).__name__ for part in module] == ["Flatten", "Linear", "ReLU", "Linear", "Linear"]

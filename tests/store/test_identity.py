@@ -87,7 +87,7 @@ CANNOT_CHANGE_NUMBERS = {
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_field_of_a_component_is_in_the_key(group: str, choice: str) -> None:
     config = compose([*BASE[:2], f"{group}={choice}"])
-    wanted = {"dataset.file"} if group == "dataset" and choice in ("npz", "sent140") else set()
+    wanted = {"dataset.file"} if group == "dataset" and choice in ("npz", "sent140", "sent140_vectors") else set()
     if group in ("executor", "logger"):
         assert set(unnoticed(config, group)) <= CANNOT_CHANGE_NUMBERS
     elif wanted or (group == "model" and hasattr(config.model, "vectors")):
@@ -253,7 +253,7 @@ def test_a_vectorized_run_is_another(own_results: Path) -> None:
 def test_a_references_line_means_the_reference(experiment: str) -> None:
     """Made from the configuration, whatever an experiment's file set."""
     example = (conf_folder() / "experiment" / f"{experiment}.yaml").read_text().splitlines()[1]  # its command
-    chosen = [word for word in example.split() if word.startswith(("partition=", "model="))]
+    chosen = [word for word in example.split() if word.startswith(("dataset=", "partition=", "model="))]
     for overrides in ([], ["reference=fedavg"], ["behaviour=zeros", "trace=true"]):
         config = compose([*chosen, f"experiment={experiment}", "mechanism=iafl", "mechanism.kappa=0.3", *overrides])
         for name, other in references(config).items():

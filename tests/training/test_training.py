@@ -95,6 +95,46 @@ def test_the_proximal_term_holds_the_model_back() -> None:
     assert updates[1].norm() < 0.8 * updates[0].norm()
 
 
+def gradient_at(work: Workload, row: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Of the mean loss, by autograd alone."""
+    module = copy.deepcopy(work.module)
+    torch.nn.utils.vector_to_parameters(row.clone(), module.parameters())
+    module.zero_grad()
+    F.cross_entropy(module(x), y).backward()
+    return torch.cat([p.grad.reshape(-1) for p in module.parameters()])  # type: ignore[union-attr]
+
+
+def test_fedprox_by_hand() -> None:
+    """θ ← θ − lr·(∇f(θ) + µ·(θ − θ_0)), two steps."""
+    work = workload(optimizer="sgd")
+    start, update = rows_of(workload())[0].clone(), torch.empty(Layout(work.module).dim)
+    x, y = epoch_of(work, Job(1, 0, LocalTask(lr=0.1)), 2, 0)
+    one = start - 0.1 * gradient_at(work, start, x, y)
+    x, y = epoch_of(work, Job(1, 0, LocalTask(lr=0.1)), 2, 1)
+    two = one - 0.1 * (gradient_at(work, one, x, y) + 0.7 * (one - start))
+    Supervised(work).train(Job(1, 0, LocalTask(lr=0.1, epochs=2, proximal=0.7)), start[None], 2, update)
+    torch.testing.assert_close(start + update, two, atol=1e-6, rtol=1e-5)
+
+
+def test_per_fedavg_by_hand() -> None:
+    """Client 0 has three batches: a trial step on the first, the gradient there on the second; the third is left over.
+
+    Client 1 has one batch in all: it serves for both.
+    """
+    work = workload(optimizer="sgd")
+    start, update = rows_of(workload())[0].clone(), torch.empty(Layout(work.module).dim)
+    x, y = epoch_of(work, Job(0, 0, LocalTask(lr=0.1)), 0, 0)
+    trial = start - 0.3 * gradient_at(work, start, x[:16], y[:16])
+    wanted = start - 0.1 * gradient_at(work, trial, x[16:32], y[16:32])
+    Supervised(work).train(Job(0, 0, LocalTask(lr=0.1, inner_rate=0.3)), start[None], 0, update)
+    torch.testing.assert_close(start + update, wanted, atol=1e-6, rtol=1e-5)
+    x, y = epoch_of(work, Job(1, 0, LocalTask(lr=0.1)), 0, 0)
+    trial = start - 0.3 * gradient_at(work, start, x, y)
+    wanted = start - 0.1 * gradient_at(work, trial, x, y)
+    Supervised(work).train(Job(1, 0, LocalTask(lr=0.1, inner_rate=0.3)), start[None], 0, update)
+    torch.testing.assert_close(start + update, wanted, atol=1e-6, rtol=1e-5)
+
+
 def test_frozen_columns_stay() -> None:
     work = workload()
     start, update = rows_of(work)[0].clone(), torch.empty(Layout(work.module).dim)
