@@ -244,7 +244,8 @@ def run_missing(
             print(f"fedincent run {plugins}{job.label}{place}")
         based = len({base for job in jobs.values() for base in job.needs})
         words = f", the runs that others build on among them ({based})" if based and based < len(jobs) else ""
-        print(f"{len(jobs)} runs to do{words}; the whole is {len(wishes)}", file=sys.stderr)
+        there = len(wishes) - sum(key_of_config(wish.config) in jobs for wish in wishes)
+        print(f"{len(jobs)} runs to do{words}; of the {len(wishes)} that are wanted {there} are there", file=sys.stderr)
         return
     if not jobs:
         print(f"all {len(wishes)} runs are there", file=sys.stderr)

@@ -6,6 +6,8 @@ import argparse
 from typing import Any
 
 from fedincent.cli.options import add_plan, add_verb, launch, results_folder, take_launcher
+from fedincent.config.groups import options_of
+from fedincent.errors import ConfigError
 
 
 def declare(verbs: Any) -> None:
@@ -18,7 +20,7 @@ def declare(verbs: Any) -> None:
         ("fedincent figure iafl-1", "fedincent figure iafl-1 --run dataset=digits model=cnn training.lr=0.005"),
         "PNG and SVG go to RESULTS/figures/. `fedincent list figures` shows the figures; overrides change all of its runs.",
     )
-    parser.add_argument("name", metavar="NAME", help="which figure")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which figure")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the figure")
     add_plan(parser)
 
@@ -27,6 +29,8 @@ def act(given: argparse.Namespace) -> None:
     """The figure as files."""
     from fedincent.results.figures import draw, load_figure
 
+    if not given.name:
+        raise ConfigError("figure", "(nothing)", f"which one? known: {', '.join(options_of('figure'))}")
     figure = load_figure(given.name)
     launcher = take_launcher(given)
     folder = results_folder(given)

@@ -28,6 +28,14 @@ GROUPS = (
 )
 
 
+def plural(word: str) -> str:
+    """A group by its name, which may be singular."""
+    for name in (word, f"{word}s"):
+        if name in GROUPS:
+            return name
+    raise argparse.ArgumentTypeError(f"invalid choice: {word!r} (choose from {', '.join(GROUPS)})")
+
+
 def declare(verbs: Any) -> None:
     """The verb and its options."""
     parser = add_verb(
@@ -38,7 +46,7 @@ def declare(verbs: Any) -> None:
         ("fedincent list mechanisms", "fedincent list runs mechanism=iafl dataset=fmnist"),
         "One line on each choice of a group; runs: those that are stored, one's own and published ones.",
     )
-    parser.add_argument("group", choices=GROUPS, metavar="GROUP", help=f"one of {', '.join(GROUPS)}")
+    parser.add_argument("group", nargs="?", type=plural, metavar="GROUP", help=f"one of {', '.join(GROUPS)}")
     parser.add_argument(
         "filters", nargs="*", metavar="FILTER", help="of runs: NAME=VALUE[,VALUE…], or a part of a run's name"
     )
@@ -47,7 +55,10 @@ def declare(verbs: Any) -> None:
 
 
 def act(given: argparse.Namespace) -> None:
-    """A line on each choice."""
+    """A line on each choice; of the groups themselves where none is named."""
+    if given.group is None:
+        print("fedincent list GROUP, which is one of:\n  " + "\n  ".join(GROUPS))
+        return
     if given.group == "runs":
         list_runs(given)
         return

@@ -130,6 +130,10 @@ def explain(error: Exception, overrides: Sequence[str]) -> ConfigError:
     if key_match:
         key = key_match.group(1)
         return unknown_field(key, given.get(key, "?"), given)
+    if "Ambiguous value" in text:
+        several = next((o for o in overrides if "," in o), " ".join(overrides))
+        name, _, values = several.partition("=")
+        return ConfigError(name, values, "several values are a sweep: fedincent run -m …")
     first = next((line for line in text.splitlines() if line.strip()), text)
     return ConfigError("override", " ".join(overrides), f"{first} (an override is NAME=VALUE)")
 

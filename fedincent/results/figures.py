@@ -17,20 +17,22 @@ conf/figure/NAME.yaml states the runs of each panel (with `lines`, one for each 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fedincent.campaigns.plan import Wish, last_of_each
-from fedincent.config.compose import compose
+from fedincent.config.compose import compose, plugin_overrides
 from fedincent.config.groups import read_group
-from fedincent.errors import ConfigError
+from fedincent.errors import ConfigError, suggest
 from fedincent.results.panels import LABELS, Panel, panel_of
 from fedincent.store.files import replacing, write_text
 from fedincent.store.index import Index
 from fedincent.store.result import Result
 
+WITH_COLUMNS = ("trace", "clients", "progress", "bars", "online", "histogram", "recall", "autocorrelation")
 WHAT = {"histogram": "nodes", "recall": "recall", "autocorrelation": "autocorrelation"}  # on the axis, whatever the column
 Runs = dict[str, dict[str, Result]]  # of each panel, by the name of the line
 
@@ -61,9 +63,44 @@ class Figure:
         return [Wish(overrides, compose(overrides)) for overrides in asked]
 
 
+KINDS: dict[str, type] = {"title": str, "kind": str, "overrides": list, "panels": dict, "lines": dict, "reference": list}
+KINDS |= {"columns": list, "clients": list, "study": str, "options": dict, "note": str}
+
+
 def load_figure(name: str) -> Figure:
-    """A figure by its name; an error that lists the known ones."""
-    return Figure(name=name, **read_group("figure", name))
+    """A figure by its name; an error names what its YAML gets wrong."""
+    content = read_group("figure", name)
+    for key, value in content.items():
+        if key not in KINDS:
+            raise ConfigError(f"figure {name}", key, f"no such key; {suggest(key, KINDS)}known: {', '.join(sorted(KINDS))}")
+        if not isinstance(value, KINDS[key]):
+            raise ConfigError(f"figure {name}", key, f"cannot be {value!r}")
+    missing = [key for key in ("title", "kind") if key not in content]
+    figure = None if missing else Figure(name=name, **content)
+    if figure is not None and figure.kind == "study":
+        study_of(figure)
+    elif figure is not None:
+        panel_of(figure.kind)
+        missing = [key for key in ("panels", *(["columns"] if figure.kind in WITH_COLUMNS else [])) if not content.get(key)]
+    if missing or figure is None:
+        raise ConfigError(f"figure {name}", missing[0], "is missing")
+    return figure
+
+
+def study_of(figure: Figure) -> Callable[..., Any]:
+    """The function that a study's figure names: of a module of fedincent.studies, or of the plug-ins' folder."""
+    module, _, name = figure.study.rpartition(".")
+    plugins = os.environ.get("FEDINCENT_PLUGINS")
+    own = bool(plugins) and bool(module) and (Path(str(plugins)).expanduser() / f"{module.split('.')[0]}.py").is_file()
+    if not (module.startswith("fedincent.studies.") or own):
+        why = "must be MODULE.FUNCTION, of a file in the --plugins folder or of fedincent.studies"
+        raise ConfigError(f"figure {figure.name}: study", figure.study, why)
+    plugin_overrides()  # so that it can be imported
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"figure {figure.name}: study", figure.study, f"cannot be imported: {error}") from error
+    return found
 
 
 def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) -> list[Path]:
@@ -104,8 +141,7 @@ def draw_study(figure: Figure, extra: Sequence[str], folder: Path) -> list[Path]
     """Carry out a study; its numbers go beside the picture."""
     if extra:
         raise ConfigError("figure", figure.name, f"has no runs that {' '.join(extra)} could change")
-    module, _, name = figure.study.rpartition(".")
-    table, drawing = getattr(importlib.import_module(module), name)(**figure.options)
+    table, drawing = study_of(figure)(**figure.options)
     path = folder / f"{figure.name}.csv"
     write_text(path, table.to_csv(index=False))
     return [*save(figure, figure.title, (8.6, 5.6), drawing, folder), path]

@@ -284,10 +284,13 @@ def fill_cells(
 def best_methods(row: Mapping[str, Cell], paper: bool) -> list[str]:
     """Who is best in a row (by the paper's numbers or by ours), to the printed digits; ties are all best.
 
-    Of ours, nobody is best who has no rival.
+    Of ours, nobody is best who has no rival, nor on fewer seeds than others of the row.
     """
     values = {}
+    most = max((cell.done for cell in row.values()), default=0)
     for method, cell in row.items():
+        if not paper and cell.done < most:
+            continue
         value = (cell.paper.value if cell.paper else None) if paper else cell.mean
         if value is not None:
             measure = metric_of(cell.metric)

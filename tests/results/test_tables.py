@@ -284,3 +284,44 @@ def test_small_numbers_are_readable() -> None:
     assert ours_text(cell, best=False).startswith("4.3e-04 ±1e-05") and paper_text(cell) == "2.2e-03 ±3e-04"
     share = Cell("online_accuracy_mean", ours=[0.6114], unit=1)
     assert ours_text(share, best=False) == "0.611 ±–"
+
+
+FIGURE = """
+title: mine
+kind: scatter
+overrides: [n_clients=4, rounds=2, model=logistic]
+panels: {one: []}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("kind: scatter", "kind: scater"), "must be one of curves, scatter"),
+        (("panels:", "panel:"), "did you mean 'panels'"),
+        (("title: mine", ""), "title=is missing|title: is missing|is missing"),
+        (("{one: []}", "one"), "cannot be 'one'"),
+        (("kind: scatter", "kind: trace"), "columns"),
+        (("kind: scatter", "kind: study\nstudy: os.system\noptions: {command: 'touch hacked'}"), "must be MODULE.FUNCTION"),
+        (("kind: scatter", "kind: study\nstudy: mystudy.nothing"), "cannot be imported"),
+    ],
+)
+def test_a_mistake_in_a_figure_is_named(change: tuple[str, str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine/conf/figure").mkdir(parents=True)
+    Path("mine/mystudy.py").write_text("def numbers():\n    raise SystemExit\n")
+    Path("mine/conf/figure/own.yaml").write_text(FIGURE.replace(*change))
+    with pytest.raises(SystemExit) as ended:
+        main(["figure", "own", "--plugins", "mine", "--run"])
+    assert ended.value.code == 2 and re.search(words, capsys.readouterr().err)
+    assert not Path("hacked").exists() and not Path("results").exists()
+
+
+def test_a_star_needs_as_many_seeds_as_its_rivals() -> None:
+    row = {"a": Cell("pearson", ours=[0.9]), "b": Cell("pearson", ours=[0.8, 0.8]), "c": Cell("pearson", ours=[0.7, 0.7])}
+    assert best_methods(row, paper=False) == ["b"]
+
+
+def test_several_values_without_a_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "mechanism=iafl,cgsv"])
+    assert "mechanism=iafl,cgsv: several values are a sweep: fedincent run -m" in capsys.readouterr().err
