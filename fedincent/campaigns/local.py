@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
@@ -27,6 +32,7 @@ from fedincent.training.processes import cores
 
 PRELOADED = ["fedincent.config.compose", "fedincent.runs.runner", "hydra._internal.hydra", "hydra.errors", "pandas"]
 
+GRACE = 10.0  # seconds for the checkpoint of a run that is to end
 SERVER_GONE = 255  # what multiprocessing says of a process whose fork server died
 
 
@@ -39,6 +45,7 @@ class Local(Launcher):
         self.processes: dict[str, tuple[ForkServerProcess, Order]] = {}
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)
+        self.listened, self.alive = self.context.Pipe(duplex=False)  # closed by the system when we end, however we end
         return {}
 
     def submit(self, orders: Sequence[Order]) -> list[str]:
@@ -47,7 +54,7 @@ class Local(Launcher):
             log = log_of(order, self.results_dir)
             log.parent.mkdir(parents=True, exist_ok=True)
             arguments = overrides_of(order, self.results_dir, 0)
-            process = self.context.Process(target=carry, args=(arguments, str(log), dict(os.environ)))
+            process = self.context.Process(target=carry, args=(arguments, str(log), dict(os.environ), self.listened))
             process.start()
             handles.append(str(process.pid))
             self.processes[handles[-1]] = (process, order)
@@ -76,7 +83,7 @@ class Local(Launcher):
         for process in ending:
             process.terminate()
         for process in ending:
-            process.join(10)
+            process.join(GRACE)
             if process.exitcode is None:
                 process.kill()
 
@@ -84,8 +91,18 @@ class Local(Launcher):
         self.cancel(list(self.processes))
 
 
-def carry(arguments: list[str], log: str, environment: dict[str, str]) -> None:
+def end_with(parent: Connection) -> None:
+    """End this process, as TERM would, when the one that ordered the run is gone and its end of the pipe closes."""
+    with contextlib.suppress(EOFError, OSError):
+        parent.recv()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(GRACE)
+    os._exit(1)
+
+
+def carry(arguments: list[str], log: str, environment: dict[str, str], parent: Connection) -> None:
     """In a process of its own: one run, its output in its log. The server's environment is that of the first run."""
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     os.environ.clear()
     os.environ.update(environment)
     with open(log, "w", encoding="utf-8") as file:

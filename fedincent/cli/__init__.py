@@ -12,6 +12,7 @@ from pathlib import Path
 from fedincent import __version__
 from fedincent.cli import compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
 from fedincent.errors import FedincentError
+from fedincent.runs.interrupt import end_like_ctrl_c
 
 VERBS = (run, table, figure, status, report, compare, data, listing, pack, unpack, verify, rm)
 
@@ -22,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     if getattr(given, "plugins", None):
         os.environ["FEDINCENT_PLUGINS"] = str(Path(given.plugins).expanduser().resolve())
+    end_like_ctrl_c()
     try:
         given.verb(given)
     except FedincentError as error:

@@ -23,6 +23,7 @@ from fedincent.evaluation.recompute import known_metrics
 from fedincent.federation import Federation, LocalTask, Round
 from fedincent.federation.jobs import Job, numbered
 from fedincent.federation.round import Found
+from fedincent.runs.interrupt import listening
 from fedincent.runs.stage import Stage
 from fedincent.store.folder import RunFolder
 from fedincent.store.identity import SCHEMA, dataset_identity
@@ -75,14 +76,17 @@ class Session:
         rounds = 1 if self.alone and config.solo_steps else config.rounds
         view.stage(config.choices["mechanism"], rounds, len(self.history), config.n_clients)
         saved = time.monotonic()
-        for index in range(len(self.history), rounds):
-            self.history.append(self.play_round(index))
-            if time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
-                self.save()
-                saved = time.monotonic()
-            if self.watched:
-                config.logger.round_done(self.history[-1])
-            view.round_done(self.history[-1].get(f"{self.judgement.score}_mean"))
+        with listening(view.message) as interrupt:
+            for index in range(len(self.history), rounds):
+                self.history.append(self.play_round(index))
+                if interrupt.asked or time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
+                    self.save()
+                    saved = time.monotonic()
+                if self.watched:
+                    config.logger.round_done(self.history[-1])
+                view.round_done(self.history[-1].get(f"{self.judgement.score}_mean"))
+                if interrupt.asked:
+                    raise KeyboardInterrupt
         result = self.judge_and_store()
         if self.watched:
             config.logger.finished(result.summary)

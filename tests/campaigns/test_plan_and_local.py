@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+import fedincent
 from fedincent.campaigns.launcher import (
     DONE,
     FAILED,
@@ -300,3 +302,54 @@ def test_status(own_results: Path, tiny: list[str], capsys: pytest.CaptureFixtur
     running.wait()
     main(["status"])
     assert "broken off" in capsys.readouterr().out
+
+
+LONG = """
+title: "A long table"
+paper: null
+metrics: [ipr_accuracy]
+seeds: 1
+overrides: [n_clients=30, rounds=5000, model=logistic, reference=none, checkpoint_every=1000]
+rows: {iid: [digits]}
+columns: {a: [mechanism=fedavg], b: [mechanism=fedavg, mechanism.weighting=equal]}
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGHUP", "SIGINT"])
+def test_workers_end_with_whoever_ordered_them(name: str, tmp_path: Path) -> None:
+    """However the command ends; and each writes a checkpoint first."""
+    (tmp_path / "mine/conf/table").mkdir(parents=True)
+    (tmp_path / "mine/conf/table/long.yaml").write_text(LONG)
+    command = [sys.executable, "-m", "fedincent", "table", "long", "--plugins", "mine", "--run", "--jobs", "2"]
+    with Path("err").open("w") as err:
+        parent = subprocess.Popen(command, stderr=err, stdout=err, cwd=tmp_path, start_new_session=True)
+    until(lambda: Path("err").read_text().count("(process ") == 2, 60)
+    workers = [int(found) for found in re.findall(r"\(process (\d+)\)", Path("err").read_text())]
+    until(lambda: sum("round" in log.read_text() for log in Path("results/logs").glob("*.log")) == 2, 60)
+    os.kill(parent.pid, getattr(signal, name))
+    parent.wait(30)
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), 30)
+    assert len(list(Path("results/runs").glob("*/checkpoint.safetensors"))) == 2
+    assert not list(Path("results/runs").glob("*/summary.json"))
+
+
+def until(true: Callable[[], bool], seconds: float) -> None:
+    """Wait for something, but not for ever."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+
+
+def test_a_run_that_is_stopped_writes_a_checkpoint_and_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    line = ["n_clients=20", "rounds=400", "model=logistic", "mechanism=iafl", "reference=none", "contribution=data_size"]
+    line += ["executor=serial", "checkpoint_every=1000"]
+    command = [sys.executable, "-m", "fedincent", "run", *line, "results_dir=stopped"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert process.stderr is not None
+    next(text for text in process.stderr if "round" in text and "/400" in text)  # it is under way
+    process.send_signal(signal.SIGTERM)
+    assert "stopping after this round" in process.communicate(timeout=60)[1] and process.returncode == 130
+    assert len(list(Path("stopped/runs").glob("*/checkpoint.safetensors"))) == 1
+    whole, gone_on = (fedincent.run([*line, f"results_dir={folder}"]) for folder in ("whole", "stopped"))
+    assert whole.read("clients.csv") == gone_on.read("clients.csv")
