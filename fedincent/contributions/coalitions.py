@@ -78,7 +78,8 @@ class CoalitionValue(Running):
             for start in range(0, len(shares), AT_ONCE):
                 part = torch.from_numpy(shares[start : start + AT_ONCE]).to(updates)
                 models = self.common + part @ updates[joined]
-                accuracies.append(self.federation.judge(models, self.data)[0].numpy())
+                sign = 1 if self.federation.higher_is_better else -1
+                accuracies.append(sign * self.federation.judge(models, self.data)[0].numpy())
             return np.concatenate(accuracies)
 
         return worth

@@ -18,7 +18,7 @@ from fedincent.datasets.base import Data, Dataset, cache_folder
 from fedincent.errors import DataError, FedincentError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-FORMAT = 3  # raise it when what is written below changes
+FORMAT = 4  # raise it when what is written below changes
 
 
 def load(dataset: Dataset) -> Data:
@@ -127,7 +127,13 @@ def read_files(dataset: Dataset, paths: list[Path]) -> dict[str, Any]:
 
 def read_npz(path: Path) -> dict[str, Any]:
     """x_train, y_train, x_test, y_test of an npz file; three-dimensional images get their one channel."""
-    with np.load(path, allow_pickle=False) as archive:
+    try:
+        opened = np.load(path, allow_pickle=False)
+    except ValueError as error:  # NumPy advises to load pickles
+        raise ValueError("it is no .npz file of plain arrays") from error
+    if not hasattr(opened, "files"):
+        raise ValueError("it holds one array, not the four of numpy.savez")
+    with opened as archive:
         missing = [name for name in ARRAYS if name not in archive.files]
         if missing:
             raise ValueError(f"no array named {missing[0]} (there are: {', '.join(archive.files)})")
@@ -141,7 +147,27 @@ def read_npz(path: Path) -> dict[str, Any]:
         arrays[name] = arrays[name].reshape(-1).astype(np.float64 if numbers else np.int64)
     if arrays["y_train"].dtype != arrays["y_test"].dtype:
         arrays |= {name: arrays[name].astype(np.float64) for name in ("y_train", "y_test")}
+    for name, array in arrays.items():
+        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds NaN or infinite values")
+    check_labels(arrays["y_train"], arrays["y_test"])
+    for name in ("x_train", "x_test"):
+        if arrays[name].ndim == 2 and np.issubdtype(arrays[name].dtype, np.integer) and not vocabulary:
+            arrays[name] = arrays[name].astype(np.float32)  # numbers, not words: those come with a vocabulary
     return {**arrays, "vocabulary": vocabulary}
+
+
+def check_labels(train: np.ndarray, test: np.ndarray) -> None:
+    """ValueError unless labels are 0 … K−1, each of them among the training samples; numeric targets are anything."""
+    if np.issubdtype(train.dtype, np.floating) or not len(train) or not len(test):
+        return
+    known = np.unique(train)
+    if known[0] != 0 or known[-1] != len(known) - 1:
+        some = ", ".join(map(str, known[:4])) + (", …" if len(known) > 4 else "")
+        raise ValueError(f"labels must be 0, 1, … {len(known) - 1}; y_train holds {some}: number the classes anew")
+    only = np.setdiff1d(test, known)
+    if len(only):
+        raise ValueError(f"class {only[0]} is in y_test, but not in y_train")
 
 
 def describe(arrays: dict[str, np.ndarray], vocabulary: int, paths: list[Path]) -> dict[str, Any]:
@@ -150,8 +176,11 @@ def describe(arrays: dict[str, np.ndarray], vocabulary: int, paths: list[Path]) 
     if len(x_train) != len(y_train) or len(x_test) != len(y_test) or not len(x_train) or not len(x_test):
         sizes = ", ".join(f"{k} {len(v)}" for k, v in arrays.items())
         raise DataError(f"{paths[0]}: samples and labels do not match: {sizes}")
-    if x_train.shape[1:] != x_test.shape[1:] or x_train.ndim not in (2, 4):
+    if x_train.shape[1:] != x_test.shape[1:]:
         raise DataError(f"{paths[0]}: training samples are {x_train.shape[1:]}, test samples {x_test.shape[1:]}")
+    if x_train.ndim not in (2, 4) or 0 in x_train.shape:
+        wanted = "n×d features, n×height×width (×channels) images or n×length tokens"
+        raise DataError(f"{paths[0]}: x_train has shape {x_train.shape}; samples are {wanted}")
     regression = np.issubdtype(y_train.dtype, np.floating)
     if not regression and (y_train.min() < 0 or y_test.min() < 0):
         raise DataError(f"{paths[0]}: labels must be 0, 1, …; found {min(y_train.min(), y_test.min())}")

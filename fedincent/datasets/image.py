@@ -249,6 +249,10 @@ class NpzFile(Dataset):
         path = Path(self.file).expanduser()
         if not path.is_file():
             raise DataError(f"dataset.file={self.file}: no such file")
+        if path.suffix != ".npz":
+            raise DataError(
+                f"dataset.file={self.file}: must be an .npz file (numpy.savez) with x_train, y_train, x_test, y_test"
+            )
         return [path]
 
 

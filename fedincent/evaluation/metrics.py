@@ -422,6 +422,7 @@ ALL = (
         lambda c: c["seconds"]["overhead"],
         lower_is_better=True,
     ),
+    told("seconds.overhead_of_all", "of all", "the same as a share of training and mechanism together", digits=4),
     Metric(
         "seconds.overhead_share",
         "of training",

@@ -48,6 +48,7 @@ class Federation:
     contribution: Contribution
     judge: Callable[..., tuple[Tensor, Tensor]]  # models (M×D), name of a judged set, own → score, loss (M each)
     cores: int = 1  # that large products may use
+    higher_is_better: bool = True  # of the score that `judge` gives
     per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
     solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
     scores: Callable[[Tensor, str], tuple[Tensor, Tensor]] = not_given  # M×D, a set → score, loss of each sample (M×n)

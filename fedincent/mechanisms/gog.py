@@ -65,7 +65,8 @@ class GoG(Stale):
         def utility(coalitions: np.ndarray) -> np.ndarray:
             shares = torch.from_numpy(coalitions / np.maximum(coalitions.sum(1, keepdims=True), 1)).to(updates)
             parts = [self.common + part @ updates for part in shares.split(AT_ONCE)]
-            return np.concatenate([self.federation.judge(part, self.validation)[0].numpy() for part in parts])
+            sign = 1 if self.federation.higher_is_better else -1
+            return np.concatenate([sign * self.federation.judge(part, self.validation)[0].numpy() for part in parts])
 
         return utility
 

@@ -39,6 +39,8 @@ class Rank(Mechanism):
         joined = round.joined.nonzero().flatten()
         trained = self.models + updates if round.joined.all() else self.models[joined].add_(updates[joined])
         accuracy, _ = self.federation.judge(trained, self.validation)
+        if not self.federation.higher_is_better:
+            accuracy = -accuracy
         if self.ties == "drawn":
             drawn = torch.from_numpy(round.stream("ties").permutation(len(joined)))
             order = joined[drawn[accuracy[drawn].argsort(stable=True)]]

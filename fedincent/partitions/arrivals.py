@@ -24,13 +24,22 @@ class Stream(Component):
     )
 
     order: str = option(
-        "in which order a client's samples come: shuffled, or as the data set has them (time series)",
+        "in which order samples come: shuffled, or as the data set has them: each round the next ones, block by block (time "
+        "series)",
         choices=("shuffled", "given"),
         neutral="shuffled",
     )
 
     def neutral(self) -> bool:
         return self.per_round == 0
+
+    def in_time(self, samples: np.ndarray, n_clients: int) -> list[np.ndarray]:
+        """Samples as the data set has them: round t brings the next N·per_round, of which client i gets the i-th block."""
+        if self.sizes != "equal":
+            raise ConfigError("stream.order", "given", "goes with stream.sizes=equal: every round is dealt out in blocks")
+        rounds = len(samples) // (n_clients * self.per_round)
+        blocks = samples[: rounds * n_clients * self.per_round].reshape(rounds, n_clients, self.per_round)
+        return [blocks[:, client].ravel() for client in range(n_clients)]
 
     def counts(self, held: np.ndarray, rounds: int) -> np.ndarray:
         """How many samples each client has got before round 0, 1, …, T and T+1 (N×(T+2)), of those it holds (N).

@@ -50,6 +50,7 @@ class Cell:
     wanted: int = 0
     paper: Printed | None = None
     notes: set[str] = field(default_factory=set)
+    compared: bool = True  # whether print is in the same unit, of the same task
     spread: float | None = None  # of the printed values in this row, where the table compares by that
     unit: float | None = None  # 100 where the paper prints percent; None: as the metric is usually shown
 
@@ -87,7 +88,12 @@ class Cell:
         of the last printed digit. Otherwise within a plain tolerance (0.1 IPR, 0.15 ρ, 4 points of accuracy), or, where the
         table says so, within the standard deviation of the printed values of the row, if that is less.
         """
-        if self.paper is None or not self.done or (self.paper.value is None and not self.paper.note and not self.undefined):
+        if (
+            not self.compared
+            or self.paper is None
+            or not self.done
+            or (self.paper.value is None and not self.paper.note and not self.undefined)
+        ):
             return None
         measure = metric_of(self.metric)
         if measure.tolerance is None:
@@ -122,6 +128,7 @@ class PaperTable:
     within_spread: bool = False  # ours agrees only within the deviation of the printed values of its row
     errors: str = "standard_error"  # what print's ± is: standard_error, or deviation (over `seeds` seeds)
     conditions: dict[str, list[str]] = field(default_factory=dict)  # what a setting means where it is no partition's name
+    uncompared: list[str] = field(default_factory=list)  # "DATASET" or "DATASET METHOD": shown beside print, not compared
     regression: list[str] = field(default_factory=list)  # labels of rows whose metrics are of MAPE, not of accuracy
 
     def metric_at(self, dataset: str, metric: str) -> str:
@@ -263,7 +270,8 @@ def fill_cells(
             rivals = [printed.get((dataset, setting, other, shown)) for other in table.columns]
             values = [rival.value for rival in rivals if rival is not None and rival.value is not None]
             spread = float(np.std(values)) if table.within_spread and len(values) > 1 else None
-            cell = Cell(shown, wanted=len(found), paper=paper, unit=unit, spread=spread)
+            compared = not {dataset, f"{dataset} {method}"} & set(table.uncompared)
+            cell = Cell(shown, wanted=len(found), paper=paper, unit=unit, spread=spread, compared=compared)
             for result in found:
                 try:
                     value = result.value(shown) if result else None

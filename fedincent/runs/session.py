@@ -285,6 +285,7 @@ class Session:
         seconds = {**self.seconds, "total": self.seconds.get("total", 0.0) + time.perf_counter() - self.begun}
         seconds["overhead"] = seconds["mechanism"] + seconds["validation"]
         seconds["overhead_share"] = seconds["overhead"] / max(seconds["training"], 1e-9)
+        seconds["overhead_of_all"] = seconds["overhead"] / max(seconds["overhead"] + seconds["training"], 1e-9)
         return {
             "run": self.folder.key,
             "schema": SCHEMA,

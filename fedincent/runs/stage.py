@@ -120,8 +120,9 @@ class Stage:
         deal = config.partition.deal(table)
         seen, unseen = deal.of(slice(0, n)), deal.of(slice(n, None))
         if config.stream.per_round:
-            order = [np.sort(share) for share in seen.train]
-            if config.stream.order == "shuffled":
+            if config.stream.order == "given":
+                order = config.stream.in_time(np.sort(np.concatenate(seen.train)), n)
+            else:
                 order = [self.streams("arrivals", client=i).permutation(share) for i, share in enumerate(seen.train)]
             seen = dataclasses.replace(seen, train=order)
         truth = {**seen.truth, **config.disturbance.truth(n)}
@@ -243,6 +244,7 @@ class Stage:
             contribution=config.contribution,
             judge=executor.judge,
             cores=executor.parallel,
+            higher_is_better=self.objective.higher_is_better,
             per_round=config.per_round,
             scores=executor.scores,
             gradient=executor.gradient,

@@ -151,7 +151,8 @@ def test_any_data_set_as_npz(tmp_path: Path) -> None:
 )
 def test_ones_own_data(tmp_path: Path, x: np.ndarray, kind: str, shape: tuple[int, ...]) -> None:
     file = tmp_path / "own.npz"
-    np.savez(file, x_train=x, y_train=np.arange(9) % 3, x_test=x[:2], y_test=np.array([0, 1]))
+    words = {"vocabulary": 40} if kind == "text" else {}
+    np.savez(file, x_train=x, y_train=np.arange(9) % 3, x_test=x[:2], y_test=np.array([0, 1]), **words)
     data = get("dataset=npz", f"dataset.file={file}")
     assert (data.kind, data.shape, data.n_classes) == (kind, shape, 3)
 
@@ -388,3 +389,42 @@ def test_tweets_as_means_of_vectors(tmp_path: Path) -> None:
         get("dataset=sent140_vectors", f"dataset.file={tmp_path / 't.csv'}")
     with pytest.raises(ConfigError, match="no such file"):
         get("dataset=sent140_vectors", f"dataset.file={tmp_path / 't.csv'}", "dataset.vectors=none.txt")
+
+
+GOOD = {"x_train": np.ones((6, 3), np.float32), "y_train": np.arange(6) % 3, "x_test": np.ones((3, 3), np.float32)}
+GOOD |= {"y_test": np.arange(3)}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"x_train": np.full((6, 3), np.nan)}, "x_train holds NaN"),
+        ({"x_test": np.full((3, 3), np.inf)}, "x_test holds NaN or infinite"),
+        ({"y_train": np.array([1, 6, 11] * 2)}, "labels must be 0, 1, … 2; y_train holds 1, 6, 11"),
+        ({"y_test": np.array([0, 1, 3])}, "class 3 is in y_test, but not in y_train"),
+        ({"x_train": np.ones(6, np.float32), "x_test": np.ones(3, np.float32)}, "x_train has shape"),
+        ({"x_train": np.ones((6, 0), np.float32), "x_test": np.ones((3, 0), np.float32)}, "x_train has shape"),
+    ],
+)
+def test_what_cannot_be_data_is_said(change: dict[str, np.ndarray], words: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", **{**GOOD, **change})
+    with pytest.raises(DataError, match=words):
+        get("dataset=npz", f"dataset.file={tmp_path / 'd.npz'}")
+
+
+def test_other_files_than_npz_are_said(tmp_path: Path) -> None:
+    (tmp_path / "words.npz").write_text("x,y\n1,2\n")
+    (tmp_path / "data.csv").write_text("x,y\n1,2\n")
+    np.save(tmp_path / "one", np.ones(3))
+    (tmp_path / "one.npy").rename(tmp_path / "one.npz")
+    for name, words in (("words.npz", "no .npz file"), ("data.csv", "must be an .npz file"), ("one.npz", "one array")):
+        with pytest.raises(DataError, match=words):
+            get("dataset=npz", f"dataset.file={tmp_path / name}")
+
+
+def test_whole_numbers_are_features_unless_there_is_a_vocabulary(tmp_path: Path) -> None:
+    whole = {**GOOD, "x_train": np.arange(18).reshape(6, 3), "x_test": np.arange(9).reshape(3, 3)}
+    np.savez(tmp_path / "d.npz", **whole)
+    assert get("dataset=npz", f"dataset.file={tmp_path / 'd.npz'}").kind == "features"
+    np.savez(tmp_path / "t.npz", **whole, vocabulary=20)
+    assert get("dataset=npz", f"dataset.file={tmp_path / 't.npz'}").kind == "text"
