@@ -88,12 +88,9 @@ class Cell:
         of the last printed digit. Otherwise within a plain tolerance (0.1 IPR, 0.15 ρ, 4 points of accuracy), or, where the
         table says so, within the standard deviation of the printed values of the row, if that is less.
         """
-        if (
-            not self.compared
-            or self.paper is None
-            or not self.done
-            or (self.paper.value is None and not self.paper.note and not self.undefined)
-        ):
+        if not self.compared or self.paper is None or not self.done:
+            return None
+        if self.paper.value is None and not self.paper.note and not self.undefined:
             return None
         measure = metric_of(self.metric)
         if measure.tolerance is None:

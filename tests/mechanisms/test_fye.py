@@ -332,3 +332,26 @@ def test_concurrent_evaluation() -> None:
     first = result.trace[result.trace["round"] == 1]
     never = first[first.drawn == 0]
     assert len(never) and np.allclose(never.psi, 1 / 6) and not np.allclose(first[first.drawn > 0].psi, 1 / 6)
+
+
+def test_time_series_come_block_by_block() -> None:
+    stream = compose([*STREAM, "stream.order=given"]).stream
+    shares = stream.in_time(np.arange(100), 6)
+    assert [share[:8].tolist() for share in shares[:2]] == [[0, 1, 2, 3, 24, 25, 26, 27], [4, 5, 6, 7, 28, 29, 30, 31]]
+    assert {len(share) for share in shares} == {16}  # four whole rounds of 24 in 100
+    with pytest.raises(ConfigError, match=r"stream\.order"):
+        go("mechanism=fedavg_stale", "stream.order=given", "stream.sizes=proportional")
+    assert go("mechanism=fedavg_stale", "stream.order=given", "rounds=8").clients.n_samples.eq(32).all()
+
+
+def test_gog_knows_that_a_small_error_is_good(make_federation, make_round) -> None:  # type: ignore[no-untyped-def]
+    from fedincent.mechanisms.gog import GoG
+
+    federation = make_federation(2, judge=lambda models, data: (models[:, 0].double(), models[:, 0].double()))
+    federation.higher_is_better = False
+    mechanism = GoG(permutations=10, past=0.75, validation="held_out")
+    mechanism.start(federation)
+    updates = torch.zeros(2, federation.dim)
+    updates[0, 0], updates[1, 0] = 1.0, -1.0
+    mechanism.reward(make_round([True, True]), updates)
+    assert mechanism.worth[1] > mechanism.worth[0]

@@ -58,7 +58,8 @@ def test_every_printed_number_has_its_cell(name: str) -> None:
     printed = printed_numbers(table)
     if name == "iafl-3":  # only prose numbers are known, of a setting the paper does not name
         return
-    rows = [(d, s) for d, s in table.rows if d != "electricity_load"]  # a task of our own beside the paper's
+    ours = {"electricity_load"} | ({"classes_10"} if name == "fye-13" else set())  # rows of our own beside the paper's
+    rows = [row for row in table.rows if not ours & set(row)]
     wanted = {(d, s, m, table.metric_at(d, metric)) for d, s in rows for m in table.columns for metric in table.metrics}
     assert wanted == {key for key in printed if not key[3].endswith("_change")}  # differences of two rows
 
