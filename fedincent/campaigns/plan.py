@@ -64,7 +64,7 @@ def missing_jobs(wishes: Iterable[Wish], index: Index) -> dict[Key, Job]:
     for overrides, config, metrics in wishes:
         found = index.find(config)
         again = found is not None and outdated(found, metrics)
-        if found and found.has_curve(config.eval_every) and not again:
+        if found and found.has_curve(config.eval_every) and not again and not config.force:
             continue
         others = {key_of_config(other): other for other in references(config).values()}
         missing = {key: other for key, other in others.items() if index.find(other) is None}
@@ -74,7 +74,10 @@ def missing_jobs(wishes: Iterable[Wish], index: Index) -> dict[Key, Job]:
                 jobs[key] = Job(" ".join(line), line)
         key = key_of_config(config)
         asked = last_of_each([*overrides, *(["force=true"] if again else [])])
-        if not others or key not in jobs:  # a run that others build on may itself be wanted, with a curve
+        coarse = key in jobs and not any(word.startswith("eval_every=") for word in jobs[key].overrides)
+        if (
+            not others or key not in jobs or (coarse and config.eval_every)
+        ):  # a run that others build on may itself be wanted, with a curve
             jobs[key] = Job(" ".join(asked), asked, tuple(others), tuple(missing))
     return jobs
 

@@ -29,6 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except FedincentError as error:
         print(f"fedincent: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:  # whoever read the output has enough
+        sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"fedincent: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("\nfedincent: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
         sys.exit(130)

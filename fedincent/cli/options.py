@@ -61,6 +61,8 @@ def add_plugins(parser: argparse.ArgumentParser) -> None:
 
 def results_folder(given: argparse.Namespace) -> Path:
     """Where the results are."""
+    if given.results and Path(given.results).expanduser().exists() and not Path(given.results).expanduser().is_dir():
+        raise ConfigError("--results", given.results, "is no folder")
     return Path(given.results or os.environ.get("FEDINCENT_RESULTS") or "results").expanduser()
 
 

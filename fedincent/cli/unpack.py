@@ -29,18 +29,20 @@ def act(given: argparse.Namespace) -> None:
     """The runs as folders."""
     from fedincent.store.folder import receive
     from fedincent.store.index import Index, parse_filters, passes
-    from fedincent.store.pack import FOLDER, Pack, merge
+    from fedincent.store.pack import FOLDER, Pack, merge, packs
 
     parse_filters(given.filters)
     folder = results_folder(given)
-    path = folder / FOLDER / f"{given.name}.zip"
-    path = path if path.is_file() else Path(given.name).expanduser()
-    if not path.is_file():
-        known = ", ".join(sorted(pack.stem for pack in (folder / FOLDER).glob("*.zip"))) or "none"
+    places = [folder / FOLDER / f"{given.name.removesuffix('.zip')}.zip", Path(given.name).expanduser()]
+    path = next((place for place in places if len(place.name) < 250 and place.is_file()), None)
+    if path is None:
+        known = ", ".join(pack.stem for pack in packs(folder) if pack.is_file()) or "none"
         raise ConfigError("unpack", given.name, f"no such pack; known: {known}")
     chosen = [result for result in Pack(path).results().values() if all(passes(result, word) for word in given.filters)]
     own = {name: result.files() for name, result in Index(folder).results.items() if not result.published}
+    there = set(own)
     merge(own, {result.name: result.files() for result in chosen}, (str(folder / "runs"), str(path)))
     for result in chosen:
-        receive(folder, result.name, result.files())
-    print(f"{len(chosen)} runs in {folder / 'runs'}")
+        if result.name not in there:
+            receive(folder, result.name, result.files())
+    print(f"{len(chosen)} runs in {folder / 'runs'}, {len(there & {result.name for result in chosen})} were there")

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from fedincent.cli.options import add_results, add_verb, results_folder
-from fedincent.errors import FedincentError
+from fedincent.errors import ConfigError, FedincentError
 
 
 def declare(verbs: Any) -> None:
@@ -26,8 +26,11 @@ def act(given: argparse.Namespace) -> None:
     """Every run looked at; an error if one is not right."""
     from fedincent.store.verify import verify
 
+    folder = results_folder(given)
+    if not folder.is_dir():
+        raise ConfigError("--results", str(folder), "there is no such folder")
     wrong, runs, metrics = [], {False: 0, True: 0}, 0
-    for result, damage, checked in verify(results_folder(given)):
+    for result, damage, checked in verify(folder):
         metrics += checked
         if damage:
             wrong.append(f"{damage.name}: {damage.why}  ({damage.mend})")

@@ -78,11 +78,12 @@ class Component:
 
 @functools.cache
 def class_identity(module: str, name: str) -> dict[str, str]:
-    """Which class it is: one of ours by its name, one from elsewhere by its module and the code of that module's file."""
+    """Which class it is: one of ours by its name, one from elsewhere by its module and all code of its folder."""
     if module.split(".")[0] == "fedincent":
         return {"class": name}
     file = getattr(sys.modules.get(module), "__file__", None)
-    code = Path(file).read_bytes() if file and Path(file).is_file() else b""
+    files = sorted(Path(file).parent.glob("*.py")) if file and Path(file).is_file() else []
+    code = b"".join(path.name.encode() + path.read_bytes() for path in files)
     return {"class": f"{module}.{name}", "code": hashlib.sha256(code).hexdigest()[:16]}
 
 

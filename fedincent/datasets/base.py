@@ -32,7 +32,8 @@ class Data:
     words: tuple[str, ...] = ()  # the words of token ids 2, 3, …, where the data set knows them
     mean: tuple[float, ...] = ()  # per channel (images) or feature, of the training set
     std: tuple[float, ...] = ()
-    fingerprint: str = ""  # sha256 of the four arrays
+    fingerprint: str = ""  # tells this data from all other
+    checksum: str = ""  # sha256 of the four arrays
 
     @property
     def n_outputs(self) -> int:
@@ -54,6 +55,7 @@ class Dataset(Component):
 
     name: ClassVar[str] = ""
     hint: ClassVar[str] = ""  # how to get the files, for the error message
+    arrays_alone: ClassVar[bool] = False  # whether its fingerprint is of the arrays alone, as results stored before have it
     reads_npz: ClassVar[bool] = False  # whether its official file is an .npz with arrays of other names than ours
     files: ClassVar[tuple[str, ...]] = ()  # what is looked for below the root, for the error message
 

@@ -69,6 +69,7 @@ def from_cache(dataset: Dataset, paths: list[Path]) -> Data:
         mean=tuple(meta["mean"]),
         std=tuple(meta["std"]),
         fingerprint=meta["fingerprint"],
+        checksum=meta["checksum"],
     )
 
 
@@ -98,6 +99,10 @@ def write_entry(entry: Path, dataset: Dataset, paths: list[Path]) -> None:
     raw = read_files(dataset, paths)
     arrays = {name: np.ascontiguousarray(raw[name]) for name in ARRAYS}
     meta = {**describe(arrays, int(raw.get("vocabulary", 0)), paths), "words": raw.get("words", [])}
+    meta["checksum"] = meta["fingerprint"]
+    own = dataset.own_file or paths[0].suffix == ".npz"
+    if own or not dataset.arrays_alone:
+        meta["fingerprint"] = with_more(meta["fingerprint"], raw)
     if not raw.get("standardised", True):  # as they are
         meta |= {"mean": [0.0] * len(meta["mean"]), "std": [1.0] * len(meta["std"])}
         meta["fingerprint"] = hashlib.sha256(f"{meta['fingerprint']} as it is".encode()).hexdigest()
@@ -112,6 +117,18 @@ def write_entry(entry: Path, dataset: Dataset, paths: list[Path]) -> None:
         scratch.rename(entry)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def with_more(fingerprint: str, raw: dict[str, Any]) -> str:
+    """A fingerprint that also tells apart by vocabulary, words and whom samples are from, where a data set has such."""
+    digest = hashlib.sha256(fingerprint.encode())
+    for name in ("vocabulary", "words", "groups"):
+        value = raw.get(name)
+        if value is None or (name == "vocabulary" and not value):
+            continue
+        digest.update(name.encode() + (np.asarray(value).tobytes() if name == "groups" else json.dumps(value).encode()))
+        fingerprint = digest.hexdigest()
+    return fingerprint
 
 
 def read_files(dataset: Dataset, paths: list[Path]) -> dict[str, Any]:
@@ -220,6 +237,6 @@ def verify(dataset: Dataset) -> str:
     data = load(dataset)
     arrays = {name: np.asarray(getattr(data, name)) for name in ARRAYS}
     found = describe(arrays, data.vocabulary, [Path(dataset.name)])["fingerprint"]
-    if found != data.fingerprint:
-        raise DataError(f"dataset={dataset.name}: the cached arrays have sha256 {found}, expected {data.fingerprint}")
-    return data.fingerprint
+    if found != data.checksum:
+        raise DataError(f"dataset={dataset.name}: the cached arrays have sha256 {found}, expected {data.checksum}")
+    return data.checksum

@@ -19,6 +19,7 @@ class Synthetic(Dataset):
     """y = argmax(W_k·x + b_k) with W_k, b_k ~ N(u_k, 1), u_k ~ N(0, α); x ~ N(v_k, Σ), v_k ~ N(B_k, 1), B_k ~ N(0, β)."""
 
     name: ClassVar[str] = "synthetic"
+    arrays_alone: ClassVar[bool] = True
 
     alpha: float = option("how much the users' models differ: variance α of their means", low=0)
     beta: float = option("how much the users' features differ: variance β of their means", low=0)

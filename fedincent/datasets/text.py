@@ -60,6 +60,7 @@ class SST(TextDataset):
     """Stanford Sentiment Treebank, whole sentences, five classes; 8,544 + 2,210 (the dev split is not used)."""
 
     name: ClassVar[str] = "sst"
+    arrays_alone: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = ("sst/trainDevTestTrees_PTB.zip", "trees/train.txt with trees/test.txt")
     hint: ClassVar[str] = "Put the official trainDevTestTrees_PTB.zip there (nlp.stanford.edu/sentiment)."
 
@@ -88,6 +89,7 @@ class MR(TextDataset):
     """Movie review sentences, positive or negative (Pang & Lee 2005): 10,662, one in ten of which is for testing."""
 
     name: ClassVar[str] = "mr"
+    arrays_alone: ClassVar[bool] = True
     files: ClassVar[tuple[str, ...]] = ("mr/rt-polarity.pos with mr/rt-polarity.neg",)
     hint: ClassVar[str] = "Unpack the official rt-polaritydata.tar.gz there (cs.cornell.edu/people/pabo/movie-review-data)."
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedincent.config.compose import flat
-from fedincent.errors import ConfigError
+from fedincent.errors import ConfigError, FedincentError
 from fedincent.evaluation.metrics import METRICS, known, metric_of
 from fedincent.store.index import Index
 
@@ -22,7 +22,10 @@ def sweep_grid(results_dir: Path, fields: Sequence[str], metric: str, filters: S
     groups: dict[tuple[str, ...], list[float | None]] = {}
     varying: dict[str, set[str]] = {}
     for result in Index(results_dir).select(filters):
-        config = flat(result.config) | result.summary["choices"]
+        try:
+            config = flat(result.config) | result.summary["choices"]
+        except FedincentError:
+            continue
         if all(name in config for name in fields) and config["mechanism"] != "standalone":
             try:
                 value = result.value(metric)

@@ -289,7 +289,7 @@ class Session:
         return {
             "run": self.folder.key,
             "schema": SCHEMA,
-            "dataset": dataset_identity(config),
+            "dataset": dataset_identity(config, self.stage.data.fingerprint),
             "metrics_known": known_metrics(),
             "choices": config.choices,
             "seed": config.seed,

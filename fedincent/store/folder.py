@@ -23,7 +23,6 @@ import numpy as np
 import yaml
 from filelock import FileLock, Timeout
 
-from fedincent.errors import FedincentError
 from fedincent.store.files import replacing, write_json, write_text
 from fedincent.store.pack import published_result
 from fedincent.store.result import RESULT_FILES, Files, Result, checked_summary
@@ -47,8 +46,7 @@ class RunFolder:
     """One run's place in the store."""
 
     def __init__(self, results_dir: Path, name: str, identity: dict[str, Any]) -> None:
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
-        self.key = f"{name}-{digest}"
+        self.key = f"{name}-{digest_of(identity)}"
         self.results_dir = results_dir
         self.path = results_dir / "runs" / self.key
         self.identity = identity
@@ -66,7 +64,8 @@ class RunFolder:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            raise FedincentError(f"{path} is damaged ({error}); force=true runs it anew") from error
+            log.warning("%s is damaged (%s): the run is made anew", path, error)
+            return None
 
     def finished(self) -> bool:
         """Whether this folder holds a result, readable or not."""
@@ -146,6 +145,11 @@ class RunFolder:
         if not keep_checkpoint:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
         return Result(self.path, {**summary, "identity": self.identity})
+
+
+def digest_of(identity: dict[str, Any]) -> str:
+    """The end of a run's name."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
 
 
 def receive(results_dir: Path, name: str, files: Files) -> None:

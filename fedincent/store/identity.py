@@ -41,16 +41,22 @@ def identity_of(config: Config) -> dict[str, Any]:
     if not config.mechanism.alone:
         plain += TOGETHER
         parts += TOGETHER_PARTS
+    elif config.mechanism.identity() != {"class": "Standalone", "version": 1}:
+        parts.append("mechanism")  # another way of training alone than ours
     fields = {field.name: field for field in dataclasses.fields(config)}
     values = {name: getattr(config, name) for name in plain if counts(fields[name], getattr(config, name))}
     components = {name: getattr(config, name) for name in parts}
     return {**values, **{name: part.identity() for name, part in components.items() if not part.neutral()}}
 
 
-def dataset_identity(config: Config) -> dict[str, Any]:
-    """What tells a configuration's data set from others: its fields, and of a file of one's own the content."""
-    own = {"data": load(config.dataset).fingerprint} if config.dataset.own_file else {}
-    return {**config.dataset.identity(), **own}
+def dataset_identity(config: Config, fingerprint: str | None = None) -> dict[str, Any]:
+    """What tells a configuration's data set from others: its fields, and of a file of one's own the content.
+
+    fingerprint: of what was loaded, where it was; else it is looked up.
+    """
+    if not config.dataset.own_file:
+        return config.dataset.identity()
+    return {**config.dataset.identity(), "data": fingerprint or load(config.dataset).fingerprint}
 
 
 def key_of_config(config: Config) -> Key:

@@ -13,12 +13,13 @@ import hashlib
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedincent.errors import FedincentError
-from fedincent.store.files import replacing
+from fedincent.store.files import read_frame, replacing
 from fedincent.store.result import RESULT_FILES, Files, Result, checked_summary
 
 FORMAT = 1
@@ -43,9 +44,9 @@ class Pack:
             with zipfile.ZipFile(path) as archive:
                 names = archive.namelist()
                 manifest = json.loads(archive.read(MANIFEST))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+            self.runs = self.check(manifest, names)
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, zlib.error, zipfile.BadZipFile) as error:
             raise PackError(f"{path} is damaged: {error}") from error
-        self.runs = self.check(manifest, names)
 
     def check(self, manifest: Any, names: list[str]) -> dict[str, dict[str, Any]]:
         """The runs that a manifest names; an error where the pack holds anything else than their files."""
@@ -67,7 +68,10 @@ class Pack:
 
     def result(self, name: str) -> Result:
         """One of its runs."""
-        summary = checked_summary(json.loads(self.runs[name]["summary"]))
+        try:
+            summary = checked_summary(json.loads(self.runs[name]["summary"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise PackError(f"{self.path}: the summary of {name} {error}") from error
         return Result(self.path / name, summary, functools.partial(self.read, name))
 
     def read(self, run: str, file: str) -> bytes | None:
@@ -80,11 +84,15 @@ class Pack:
         else:
             try:
                 content = self.archive.read(f"{run}/{file}")
-            except (OSError, KeyError, zipfile.BadZipFile) as error:
+            except (OSError, KeyError, zlib.error, zipfile.BadZipFile) as error:
                 raise PackError(f"{self.path} is damaged at {run}/{file}: {error}") from error
         if hashlib.sha256(content).hexdigest() != entry["files"][file]:
             raise PackError(f"{self.path} is damaged: the checksum of {run}/{file} does not fit")
         return content
+
+    def sums(self, name: str) -> dict[str, str]:
+        """The checksums of the files in which a run's numbers are."""
+        return {file: value for file, value in self.runs[name]["files"].items() if file in NUMBERS}
 
     @functools.cached_property
     def archive(self) -> zipfile.ZipFile:
@@ -123,7 +131,10 @@ def opened(path: Path, stamp: tuple[int, int]) -> Pack:
 
 def open_pack(path: Path) -> Pack:
     """A pack, read once as long as it does not change."""
-    stat = path.stat()
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise PackError(f"{path} cannot be read: {error.strerror}") from error
     return opened(path, (stat.st_mtime_ns, stat.st_size))
 
 
@@ -166,18 +177,40 @@ def put(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(entry, content)
 
 
-def merge(into: dict[str, Files], more: Mapping[str, Files], places: tuple[str, str]) -> int:
-    """Add runs to those of a pack; how many are new. The same run with other numbers is an error that names both places."""
+def merge(into: dict[str, Files], more: Mapping[str, Files], places: tuple[str, str], replace: bool = False) -> int:
+    """Add runs to those of a pack, or put them in the place of the same ones; how many are new.
+
+    The same run with other numbers is an error that names both places, unless it is to be replaced. Of two with the same
+    numbers the one with the finer curve stays, else the one that comes.
+    """
     new = 0
     for name, files in more.items():
-        if name not in into:
-            into[name] = dict(files)
-            new += 1
-            continue
-        apart = [file for file in NUMBERS if into[name].get(file) != files.get(file)]
-        if apart:
-            raise FedincentError(
-                f"{name} has other numbers in {places[1]} than in {places[0]} ({', '.join(apart)}); remove one of them, "
-                "or run it anew to see which is right"
-            )
+        there = into.get(name)
+        if there is not None and not replace:
+            apart = [file for file in NUMBERS if differ(there, files, file)]
+            if apart:
+                raise FedincentError(
+                    f"{name} has other numbers in {places[1]} than in {places[0]} ({', '.join(apart)}); remove one of them, "
+                    "or run it anew to see which is right (fedincent pack --replace takes the new one)"
+                )
+            if columns(there) > columns(files):
+                continue
+        into[name] = dict(files)
+        new += there is None
     return new
+
+
+def columns(files: Files) -> int:
+    """How many columns rounds.csv has: more where curves were judged."""
+    return files.get("rounds.csv", b"").split(b"\n", 1)[0].count(b",")
+
+
+def differ(a: Files, b: Files, file: str) -> bool:
+    """Whether two runs' numbers in one file are not the same; a curve that only one of them has is no difference."""
+    if a.get(file) == b.get(file):
+        return False
+    if file != "rounds.csv" or file not in a or file not in b:
+        return True
+    one, other = (read_frame(files[file].decode()) for files in (a, b))
+    shared = [name for name in one if name in other]
+    return len(one) != len(other) or not one[shared].equals(other[shared])

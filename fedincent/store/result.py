@@ -65,7 +65,13 @@ class Result:
     @functools.cached_property
     def config(self) -> dict[str, Any]:
         """The whole configuration, as plain values."""
-        return yaml.load(self.text("config.yaml"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        try:
+            found = yaml.load(self.text("config.yaml"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise FedincentError(f"{self.path}/config.yaml cannot be read: {str(error).splitlines()[0]}") from error
+        if not isinstance(found, dict):
+            raise FedincentError(f"{self.path}/config.yaml is no configuration")
+        return found
 
     def has_curve(self, eval_every: int) -> bool:
         """Whether the models were judged at least as often as asked for."""
@@ -87,11 +93,17 @@ class Result:
     def score(self) -> str:
         """The column of clients.csv that tells how good each client's model is."""
         header = self.text("clients.csv").split("\n", 1)[0].strip().split(",")
-        return next(name for name in SCORES if name in header)
+        score = next((name for name in SCORES if name in header), None)
+        if score is None:
+            raise FedincentError(f"{self.path}/clients.csv tells no score")
+        return score
 
     def frame(self, name: str) -> pd.DataFrame:
         """One of its tables."""
-        return read_frame(self.text(f"{name}.csv"))
+        try:
+            return read_frame(self.text(f"{name}.csv"))
+        except (ValueError, IndexError) as error:
+            raise FedincentError(f"{self.path}/{name}.csv cannot be read: {error}") from error
 
     @property
     def clients(self) -> pd.DataFrame:

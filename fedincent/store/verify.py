@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 from fedincent.errors import FedincentError
 from fedincent.evaluation.metrics import value_of
 from fedincent.evaluation.recompute import recomputed
+from fedincent.store.folder import digest_of
 from fedincent.store.index import Damage, Index
-from fedincent.store.pack import NUMBERS
+from fedincent.store.pack import NUMBERS, PackError, open_pack, packs
 from fedincent.store.result import RESULT_FILES, Result
 
 CLOSE = 1e-9
@@ -22,7 +24,12 @@ def verify(results_dir: Path) -> Iterator[tuple[Result | None, Damage | None, in
     index = Index(results_dir)
     for damage in index.damaged:
         yield None, damage, 0
-    for result in index.results.values():
+    published = []
+    for path in packs(results_dir):
+        with contextlib.suppress(PackError):  # named as damaged already
+            pack = open_pack(path)
+            published += [pack.result(name) for name in pack.runs]
+    for result in [*published, *(result for result in index.results.values() if not result.published)]:
         mend = "get that pack again" if result.published else "run it again with force=true"
         try:
             checked, wrong = check(result)
@@ -35,6 +42,17 @@ def check(result: Result) -> tuple[int, str]:
     """How many of a run's metrics were found again, and what is wrong with it."""
     for file in RESULT_FILES:
         result.read(file)  # of a pack: its checksum
+    config, summary = result.config, result.summary
+    wanted = {"clients.csv": True, "rounds.csv": True, "partition.csv": "schema" in summary}  # older runs have no partition
+    wanted |= {"trace.csv": bool(config.get("trace")) and summary["choices"]["mechanism"] != "standalone"}
+    wanted |= {"online.csv": config.get("protocol") == "online", "unseen.csv": bool(config.get("unseen_clients"))}
+    missing = [file for file, needed in wanted.items() if needed and result.read(file) is None]
+    if missing:
+        return 0, f"it has no {missing[0]}"
+    if not result.name.endswith(f"-{digest_of(summary['identity'])}"):
+        return 0, "its identity is not the one that it is named after"
+    if not summary["seed"] == summary["identity"]["seed"] == config["seed"]:
+        return 0, "its seed is not the same everywhere"
     for file in NUMBERS:
         if result.read(file) is not None and not len(result.frame(file.removesuffix(".csv"))):
             return 0, f"{file} is empty"

@@ -18,6 +18,7 @@ from fedincent.config.groups import conf_folder, options_of
 from fedincent.config.references import references
 from fedincent.config.run import Config
 from fedincent.config.schema import Component, hint_of
+from fedincent.datasets import load
 from fedincent.errors import ConfigError, DataError
 from fedincent.runs.runner import run
 from fedincent.runs.view import View
@@ -286,3 +287,64 @@ def test_a_component_from_elsewhere_keeps_its_fields() -> None:
         pass
 
     assert set(Elsewhere().identity()) == {"class", "code", "version"}
+
+
+def test_another_way_of_training_alone_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "from fedincent.mechanisms.standalone import Standalone\n\n\nclass Half(Standalone):\n    pass\n"
+    (tmp_path / "halfway.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    ours = compose(["mechanism=standalone"])
+    raw = {**ours.raw, "mechanism": {"_target_": "halfway.Half"}}
+    assert key_of_config(from_values(raw, ours.choices)) != key_of_config(ours)
+
+
+def test_what_the_arrays_do_not_show_counts_too(tmp_path: Path) -> None:
+    """Two files with the same tokens, of 16 words and of 5,000; two lists of the same tweets by other users."""
+    x, y = np.arange(40).reshape(10, 4) % 7, np.arange(10) % 2
+    for name, words in (("a", 16), ("b", 5000)):
+        np.savez(f"{name}.npz", x_train=x, y_train=y, x_test=x, y_test=y, vocabulary=words)
+    prints = [load(compose(["dataset=npz", f"dataset.file={name}.npz"]).dataset).fingerprint for name in "ab"]
+    assert prints[0] != prints[1]
+    for name, users in (("c", 2), ("d", 5)):
+        lines = [f'"{4 * (k % 2)}","{k}","d","q","u{k % users}","good day {k % 3}"' for k in range(40)]
+        Path(f"{name}.csv").write_text("\n".join(lines))
+    prints = [load(compose(["dataset=sent140", f"dataset.file={name}.csv"]).dataset).fingerprint for name in "cd"]
+    assert prints[0] != prints[1]
+
+
+def test_a_file_that_changes_while_it_is_run_on(own_results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fedincent.runs.session import Session
+
+    write_npz(Path("a.npz"), 0)
+    line = [*NPZ.split()[4:], "dataset.file=a.npz", "mechanism=fedavg", "reference=none", "executor=serial"]
+    before = load(compose(line).dataset).fingerprint
+    play = Session.play
+
+    def changed(self):  # type: ignore[no-untyped-def]
+        write_npz(Path("a.npz"), 1)
+        return play(self)
+
+    monkeypatch.setattr(Session, "play", changed)
+    result = run(compose(line), View())
+    assert result.summary["dataset"]["data"] == result.summary["identity"]["data"] == before
+
+
+def test_force_and_finer_curves_reach_the_plan(own_results: Path, tiny: list[str]) -> None:
+    def planned(*lines: list[str]) -> list[list[str]]:
+        wishes = [Wish([*tiny, *line], compose([*tiny, *line])) for line in lines]
+        return [
+            job.overrides for job in missing_jobs(wishes, Index(own_results)).values() if "mechanism=fedavg" in job.overrides
+        ]
+
+    (job,) = planned(["mechanism=fedavg"], ["mechanism=fedavg", "eval_every=1"])
+    assert "eval_every=1" in job
+    run(compose([*tiny, "mechanism=fedavg"]), View())
+    assert not planned(["mechanism=fedavg"])
+    assert len(planned(["mechanism=fedavg", "force=true"])) == 1
+
+
+def test_a_damaged_reference_is_made_anew(own_results: Path, tiny: list[str]) -> None:
+    alone = run(compose([*tiny, "mechanism=standalone"]), View())
+    (alone.path / "summary.json").write_text("{half")
+    assert run(compose([*tiny, "mechanism=fedavg"]), View()).summary["accuracy_gain"] is not None
+    assert not Index(own_results).damaged

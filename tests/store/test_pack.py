@@ -11,6 +11,7 @@ import pytest
 
 import fedincent
 from fedincent.cli import main
+from fedincent.config.compose import compose
 from fedincent.store.index import Index
 from fedincent.store.pack import DIGEST, Pack, PackError, write_pack
 from fedincent.store.result import RESULT_FILES
@@ -133,7 +134,7 @@ def test_a_damaged_pack_is_refused_and_the_rest_goes_on(
     with pytest.raises(SystemExit) as ended:
         main(["verify"])
     printed = capsys.readouterr()
-    assert ended.value.code == 1 and "1 runs of one's own and 0 published" in printed.out and "bad.zip" in printed.err
+    assert ended.value.code == 1 and "1 runs of one's own and 1 published" in printed.out and "bad.zip" in printed.err
     main(["list", "runs"])
     assert not fedincent.run(tiny).published  # made anew
 
@@ -192,7 +193,7 @@ def test_one_damaged_run_stops_nothing(
 
 
 def test_rm(two_runs: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    fedincent.run([*tiny, "mechanism=fedavg"])
+    fedincent.run([*tiny, "mechanism=fedavg", "keep_checkpoint=false"])
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main(["rm", "mechanism=standalone"])
@@ -211,3 +212,130 @@ def test_a_run_of_a_newer_fedincent_is_left_alone(two_runs: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
     index = Index(two_runs)
     assert len(index.results) == 1 and "newer fedincent" in index.damaged[0].why
+
+
+@pytest.mark.parametrize("word", ["", "s", "iafl", "no-such-run"])
+def test_rm_takes_whole_names_alone(word: str, two_runs: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["rm", word, "--yes"])
+    assert ended.value.code == 2 and len(Index(two_runs).results) == 2
+    folder = next((two_runs / "runs").glob("iafl-*"))
+    main(["rm", str(folder), "--yes"])
+    assert not folder.exists()
+
+
+def test_two_packs_with_other_numbers_are_told(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["pack", "a"])
+    folder = next((two_runs / "runs").glob("iafl-*"))
+    (folder / "clients.csv").write_text((folder / "clients.csv").read_text().replace("0.", "0.1", 1))
+    main(["pack", "b", "--move"])
+    (damage,) = Index(two_runs).damaged
+    assert damage.name.startswith("b.zip/iafl") and "other numbers than in a.zip" in damage.why
+    with pytest.raises(SystemExit):
+        main(["verify"])
+    assert "b.zip/iafl" in capsys.readouterr().err
+
+
+def test_final_models_are_not_lost_by_packing(two_runs: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    kept = fedincent.run([*tiny, "mechanism=fedavg", "keep_checkpoint=true"])
+    main(["pack", "mine", "--move"])
+    assert "1 kept their folders: they hold final models" in capsys.readouterr().out
+    assert (kept.path / "checkpoint.safetensors").is_file() and len(list((two_runs / "runs").iterdir())) == 1
+
+
+def test_a_run_under_way_is_not_packed_away(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from filelock import FileLock
+
+    folder = next((two_runs / "runs").glob("iafl-*"))
+    with FileLock(folder / "run.lock"):
+        main(["pack", "mine", "--move"])
+    assert "being worked on" in capsys.readouterr().out and (folder / "summary.json").is_file()
+
+
+def test_the_finer_curve_stays_and_a_newer_summary_counts(two_runs: Path, tiny: list[str]) -> None:
+    main(["pack", "mine", "--move"])
+    fine = fedincent.run([*tiny, "trace=true", "eval_every=1", "keep_checkpoint=false"])
+    main(["pack", "mine", "--move"])
+    found = Index(two_runs).results[fine.name]
+    assert found.published and found.has_curve(1)
+    coarse = fedincent.run([*tiny, "trace=true", "force=true", "keep_checkpoint=false"])
+    assert not coarse.has_curve(1) and Index(two_runs).find(compose([*tiny, "trace=true", "eval_every=1"])).has_curve(1)  # type: ignore[union-attr]
+    path = coarse.path / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "later": 1}))
+    main(["unpack", "mine"])
+    assert "later" in path.read_text()  # one's own is not overwritten
+
+
+def test_many_pack_at_once(two_runs: Path) -> None:
+    import subprocess
+    import sys
+
+    for name in ("iafl", "standalone"):
+        folder = next((two_runs / "runs").glob(f"{name}-*"))
+        for k in range(40):
+            copy = folder.parent / f"{name}{k}-{folder.name}"
+            shutil.copytree(folder, copy)
+    command = [sys.executable, "-m", "fedincent", "pack", "mine", "--results", str(two_runs)]
+    both = [subprocess.Popen([*command, f"mechanism={name}"]) for name in ("iafl", "standalone")]
+    assert [process.wait() for process in both] == [0, 0]
+    assert len(Pack(two_runs / "published" / "mine.zip").runs) == 82
+
+
+@pytest.mark.parametrize("damage", ["config: [", "[1, 2]", "\udcff", ""])
+def test_one_unreadable_configuration_stops_nothing(
+    damage: str, two_runs: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    next((two_runs / "runs").glob("iafl-*/config.yaml")).write_bytes(damage.encode(errors="surrogateescape"))
+    fedincent.run([*tiny, "mechanism=fedavg"])
+    for command in (
+        ["status"],
+        ["report"],
+        ["list", "runs", "dataset.size=16"],
+        ["table", "--sweep", "mechanism", "--metric", "accuracy_mean"],
+        ["rm", "mechanism=fedavg", "--yes"],
+    ):
+        main(command)
+    with pytest.raises(SystemExit):
+        main(["verify"])
+    assert "iafl-digits" in capsys.readouterr().err
+
+
+def test_verify_asks_whether_a_run_is_what_it_is_called(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = next((two_runs / "runs").glob("iafl-*"))
+    text = (folder / "summary.json").read_text()
+    (folder / "summary.json").write_text(text.replace('"seed": 0', '"seed": 7'))
+    with pytest.raises(SystemExit):
+        main(["verify"])
+    assert "named after" in capsys.readouterr().err
+    (folder / "summary.json").write_text(text)
+    (folder / "rounds.csv").unlink()
+    with pytest.raises(SystemExit):
+        main(["verify"])
+    assert "it has no rounds.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "manifest", ['{"format": 1}', '{"format": 1, "runs": []}', '{"format": 1, "runs": {"a": {}}}', "[]", "3"]
+)
+def test_a_manifest_that_is_none(manifest: str, tmp_path: Path) -> None:
+    path = tmp_path / "published" / "bad.zip"
+    write_pack(path, {})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.comment = b"0" * DIGEST
+        archive.writestr("runs.json", manifest)
+    sealed(path)
+    assert len(Index(tmp_path).damaged) == 1
+
+
+def test_a_pack_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "x.zip").symlink_to("/nowhere/at/all")
+    assert "cannot be read" in Index(tmp_path).damaged[0].why
+
+
+def test_filters_by_value(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for word, count in (("trace=true", 2), ("dataset.root=null", 2), ("training.lr=5e-3", 2), ("seed=1,2", 0), ("iafl", 1)):
+        assert len(Index(two_runs).select([word])) == count, word
+    with pytest.raises(SystemExit):
+        main(["list", "runs", "mecanism=iafl"])
+    assert "no stored run has such a field" in capsys.readouterr().err
