@@ -13,7 +13,7 @@ from fedincent.config import option
 from fedincent.datasets import Data
 from fedincent.models.base import Model, refuse
 from fedincent.models.dense import MLP
-from fedincent.models.pooling import blocked, dense, halve
+from fedincent.models.image import CNN, ConvNet, image_shape
 
 
 @dataclass(kw_only=True)
@@ -52,39 +52,15 @@ class TanhConvNet(nn.Module):
 
 
 @dataclass(kw_only=True)
-class WiderCNN(Model):
-    """Two 5×5 convolutions with pooling, then fully connected 120, 84 and the classifier: the CNN with more channels."""
+class WiderCNN(CNN):
+    """The CNN with as many channels in its two convolutions as one likes."""
 
     channels: tuple[int, ...] = option("channels of the two convolutions", low=1)
 
     def build(self, data: Data) -> nn.Module:
-        if data.kind != "image" or min(data.shape[1:]) < 16:
-            raise refuse("cnn_wide", "needs images of at least 16×16; use model=mlp or model=logistic")
         if len(self.channels) != 2:
-            raise refuse(
-                "cnn_wide", f"has two convolutions; model.channels={list(self.channels)} names {len(self.channels)}"
-            )
-        return WiderConvNet(data.shape, self.channels, data.n_outputs)
-
-
-class WiderConvNet(nn.Module):
-    """conv 5×5, relu, pool 2, twice, and three fully connected layers; no padding."""
-
-    def __init__(self, shape: tuple[int, ...], widths: tuple[int, ...], n_classes: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(shape[0], widths[0], 5)
-        self.conv2 = nn.Conv2d(widths[0], widths[1], 5)
-        rows, columns = (((side - 4) // 2 - 4) // 2 for side in shape[1:])
-        self.fc1 = nn.Linear(widths[1] * rows * columns, 120)
-        self.fc2 = nn.Linear(120, 84)
-        self.classifier = nn.Linear(84, n_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x: batch×channels×height×width → batch×classes. Pooling before the relu: they commute, and it is less work."""
-        x = halve(self.conv1(blocked(x)))
-        x = dense(halve(self.conv2(x)))
-        x = F.relu(self.fc1(x.flatten(1)))
-        return self.classifier(F.relu(self.fc2(x)))
+            raise refuse("cnn_wide", f"has two convolutions, not {len(self.channels)} (model.channels)")
+        return ConvNet(*image_shape(data), data.n_outputs, self.channels)
 
 
 @dataclass(kw_only=True)

@@ -19,23 +19,28 @@ class CNN(Model):
     """Two 5×5 convolutions (6, 16) with pooling, then fully connected 120, 84 and the classifier."""
 
     def build(self, data: Data) -> nn.Module:
-        if data.kind != "image":
-            raise refuse("cnn", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
-        channels, height, width = data.shape
-        if min(height, width) < 16:
-            raise refuse("cnn", f"needs images of at least 16×16, these are {height}×{width}; use model=mlp")
-        return ConvNet(channels, height, width, data.n_outputs)
+        return ConvNet(*image_shape(data), data.n_outputs)
+
+
+def image_shape(data: Data) -> tuple[int, int, int]:
+    """Channels, height and width of images that are large enough for two 5×5 convolutions; an error for all else."""
+    if data.kind != "image":
+        raise refuse("cnn", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
+    channels, height, width = data.shape
+    if min(height, width) < 16:
+        raise refuse("cnn", f"needs images of at least 16×16, these are {height}×{width}; use model=mlp")
+    return channels, height, width
 
 
 class ConvNet(nn.Module):
     """conv 5×5, relu, pool 2, twice, and three fully connected layers; no padding."""
 
-    def __init__(self, channels: int, height: int, width: int, n_classes: int) -> None:
+    def __init__(self, channels: int, height: int, width: int, n_classes: int, widths: tuple[int, ...] = (6, 16)) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(channels, 6, 5)
-        self.conv2 = nn.Conv2d(6, 16, 5)
+        self.conv1 = nn.Conv2d(channels, widths[0], 5)
+        self.conv2 = nn.Conv2d(widths[0], widths[1], 5)
         rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
-        self.fc1 = nn.Linear(16 * rows * columns, 120)
+        self.fc1 = nn.Linear(widths[1] * rows * columns, 120)
         self.fc2 = nn.Linear(120, 84)
         self.classifier = nn.Linear(84, n_classes)
 
