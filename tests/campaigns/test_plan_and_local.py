@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -309,7 +310,7 @@ title: "A long table"
 paper: null
 metrics: [ipr_accuracy]
 seeds: 1
-overrides: [n_clients=30, rounds=5000, model=logistic, reference=none, checkpoint_every=1000]
+overrides: [n_clients=3, rounds=1000000, model=logistic, reference=none, checkpoint_every=1]
 rows: {iid: [digits]}
 columns: {a: [mechanism=fedavg], b: [mechanism=fedavg, mechanism.weighting=equal]}
 """
@@ -323,14 +324,25 @@ def test_workers_end_with_whoever_ordered_them(name: str, tmp_path: Path) -> Non
     command = [sys.executable, "-m", "fedincent", "table", "long", "--plugins", "mine", "--run", "--jobs", "2"]
     with Path("err").open("w") as err:
         parent = subprocess.Popen(command, stderr=err, stdout=err, cwd=tmp_path, start_new_session=True)
-    until(lambda: Path("err").read_text().count("(process ") == 2, 60)
-    workers = [int(found) for found in re.findall(r"\(process (\d+)\)", Path("err").read_text())]
-    until(lambda: sum("round" in log.read_text() for log in Path("results/logs").glob("*.log")) == 2, 60)
-    os.kill(parent.pid, getattr(signal, name))
-    parent.wait(30)
-    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), 30)
-    assert len(list(Path("results/runs").glob("*/checkpoint.safetensors"))) == 2
-    assert not list(Path("results/runs").glob("*/summary.json"))
+
+    def workers() -> list[int]:
+        return [int(found) for found in re.findall(r"\(process (\d+)\)", Path("err").read_text())]
+
+    def checkpoints() -> list[Path]:
+        return list(Path("results/runs").glob("*/checkpoint.safetensors"))
+
+    try:
+        until(lambda: len(workers()) == 2 and len(checkpoints()) == 2, 120)
+        before = [path.stat().st_mtime_ns for path in checkpoints()]
+        os.kill(parent.pid, getattr(signal, name))
+        parent.wait(60)
+        until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers()), 60)
+        assert all(path.stat().st_mtime_ns > moment for path, moment in zip(checkpoints(), before, strict=True))
+        assert not list(Path("results/runs").glob("*/summary.json"))
+    finally:
+        for left in (parent.pid, *workers()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
 
 
 def until(true: Callable[[], bool], seconds: float) -> None:
