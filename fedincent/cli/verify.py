@@ -27,7 +27,7 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.store.verify import verify
 
     folder = results_folder(given)
-    if not folder.is_dir():
+    if given.results and not folder.is_dir():
         raise ConfigError("--results", str(folder), "there is no such folder")
     wrong, runs, metrics = [], {False: 0, True: 0}, 0
     for result, damage, checked in verify(folder):

@@ -37,7 +37,7 @@ def timed(estimate: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
 def compare(n: int, dim: int, seed: int, epsilon: float, delta: float) -> dict[str, float]:
     """Errors and seconds of both estimates for one draw of N vectors of length D."""
     vectors = np.random.default_rng([seed, n, dim]).standard_normal((n, dim))
-    count = shapley.permutations_for(epsilon, delta, n, width=4.0)  # a cosine is between −1 and 1
+    count = shapley.permutations_for(epsilon, delta, n)
     rng = np.random.default_rng([seed, n, dim, 1])
     right, right_seconds = timed(lambda: shapley.exact(shapley.cosine_game(vectors), n))
     sampled, sampled_seconds = timed(lambda: shapley.sampled(shapley.cosine_game(vectors), n, count, rng))

@@ -195,6 +195,10 @@ RUN_FIGURES = [name for name in sorted(options_of("figure")) if load_figure(name
 
 def small_figure(name: str) -> list[str]:
     """Overrides that make a figure's runs take a moment."""
+    if name.startswith("fye"):
+        static = name in ("fye-2", "fye-12")
+        size = ["partition.size=40"] if static else ["stream.per_round=1"]
+        return ["dataset=digits", "model=logistic", "rounds=38", "n_clients=30", "per_round=4", "executor=serial", *size]
     few = ["rounds=3", "n_clients=8", "executor=serial"]
     if not name.startswith("incfl"):
         size = ["partition.size=30"] if name.startswith("cgsv") else []
