@@ -18,7 +18,7 @@ from fedincent.datasets.base import Data, Dataset, cache_folder
 from fedincent.errors import DataError, FedincentError
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-FORMAT = 4  # raise it when what is written below changes
+FORMAT = 5  # raise it when what is written below changes
 
 
 def load(dataset: Dataset) -> Data:
