@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from fedincent.config import option
+from fedincent.config.groups import read_group
 from fedincent.config.schema import Stateful
 from fedincent.errors import ConfigError
 from fedincent.federation import Federation, Round
@@ -59,8 +60,6 @@ class Dishonest(Behaviour):
         return self.pick.startswith("found_")
 
     def builds_on(self) -> dict[str, dict[str, Any]]:
-        from fedincent.config.groups import read_group
-
         return {"honest": read_group("behaviour", "honest")} if self.asks_honest_run else {}
 
     def start(self, federation: Federation, contribution: Tensor | None) -> None:

@@ -74,15 +74,21 @@ class CoalitionValue(Running):
         def worth(coalitions: np.ndarray) -> np.ndarray:
             shares = coalitions * weights
             shares /= np.maximum(shares.sum(1, keepdims=True), 1e-12)
-            accuracies = []
-            for start in range(0, len(shares), AT_ONCE):
-                part = torch.from_numpy(shares[start : start + AT_ONCE]).to(updates)
-                models = self.common + part @ updates[joined]
-                sign = 1 if self.federation.higher_is_better else -1
-                accuracies.append(sign * self.federation.judge(models, self.data)[0].numpy())
-            return np.concatenate(accuracies)
+            return judge_moved(self.federation, self.common, updates[joined], shares, self.data)[0]
 
         return worth
+
+
+def judge_moved(
+    federation: Federation, common: Tensor, updates: Tensor, weights: np.ndarray, data: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Quality (larger is better) and loss (M each) of the models θ + W·G (updates k×D, weights M×k), a few at once."""
+    judged = []
+    for start in range(0, len(weights), AT_ONCE):
+        part = torch.from_numpy(weights[start : start + AT_ONCE]).to(updates)
+        judged.append(federation.judge(common + part @ updates, data))
+    sign = 1 if federation.higher_is_better else -1
+    return sign * np.concatenate([s.numpy() for s, _ in judged]), np.concatenate([loss.numpy() for _, loss in judged])
 
 
 def shares_of(values: Tensor) -> Tensor:

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
+from fedincent.contributions.coalitions import judge_moved
 from fedincent.contributions.stopping import henze_zirkler_p, hotelling_p
 from fedincent.errors import ConfigError
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.stale import Stale, of_chosen
 
-AT_ONCE = 64  # coalition models in memory
 LEAST = 1e-3  # ψ below which a node's chance does not fall in concurrent evaluation
 EARLIER = 5  # rounds before the stop from which nodes are absent, where `present` is below 1
 WINDOW = 50  # rounds over which φ is tested for normality
@@ -168,12 +168,10 @@ class FYE(Stale):
 
     def loss_game(self, updates: Tensor) -> shapley.Utility:
         """U(S) = −loss of θ_{t−1} + Σ_S p_i g_i on held-out samples."""
-        shares = self.federation.data_shares
+        shares = self.federation.data_shares.numpy()
 
         def utility(coalitions: np.ndarray) -> np.ndarray:
-            weights = (torch.from_numpy(coalitions) * shares).to(updates)
-            parts = [self.common + part @ updates for part in weights.split(AT_ONCE)]
-            return -np.concatenate([self.federation.judge(part, "held_out")[1].numpy() for part in parts])
+            return -judge_moved(self.federation, self.common, updates, coalitions * shares, "held_out")[1]
 
         return utility
 

@@ -16,10 +16,9 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
+from fedincent.contributions.coalitions import judge_moved
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.stale import Stale
-
-AT_ONCE = 64  # coalition models in memory
 
 
 @dataclass(kw_only=True)
@@ -63,10 +62,8 @@ class GoG(Stale):
         """v(S), for S among the chosen nodes (updates: k×D)."""
 
         def utility(coalitions: np.ndarray) -> np.ndarray:
-            shares = torch.from_numpy(coalitions / np.maximum(coalitions.sum(1, keepdims=True), 1)).to(updates)
-            parts = [self.common + part @ updates for part in shares.split(AT_ONCE)]
-            sign = 1 if self.federation.higher_is_better else -1
-            return np.concatenate([sign * self.federation.judge(part, self.validation)[0].numpy() for part in parts])
+            shares = coalitions / np.maximum(coalitions.sum(1, keepdims=True), 1)
+            return judge_moved(self.federation, self.common, updates, shares, self.validation)[0]
 
         return utility
 
