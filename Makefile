@@ -40,7 +40,7 @@ TABLES := $(patsubst conf/table/%.yaml,%,$(wildcard conf/table/*.yaml))
 FIGURES := $(patsubst conf/figure/%.yaml,%,$(wildcard conf/figure/*.yaml))
 TABLE_TARGETS := $(foreach t,$(TABLES),$(subst -,-table,$(t)))
 FIGURE_TARGETS := $(foreach f,$(FIGURES),$(subst -,-figure,$(f)))
-.PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl cgsv incfl fye
+.PHONY: $(TABLE_TARGETS) $(FIGURE_TARGETS) iafl cgsv incfl fye ipfl
 
 tables-list: ## every table and figure target: iafl-table1 … iafl-figure1 … (SEEDS=3 ONLY=dataset=fmnist limit a table, LAUNCHER="launcher=ray" says where)
 	@printf '  %s\n' $(TABLE_TARGETS) $(FIGURE_TARGETS)
@@ -58,6 +58,8 @@ cgsv: $(filter cgsv-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the C
 incfl: $(filter incfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IncFL paper
 
 fye: $(filter fye-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the FYE paper but its reinforcement learning
+
+ipfl: $(filter ipfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IP-FL paper
 
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

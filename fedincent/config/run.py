@@ -99,3 +99,13 @@ class Config:
     logger: Logger
     choices: dict[str, str] = field(init=False)  # which YAML was chosen in each group
     raw: dict[str, Any] = field(init=False)  # the plain values, for config.yaml
+
+    @property
+    def own_tests(self) -> bool:
+        """Whether clients have tests of their own."""
+        return self.client_test_fraction > 0 or self.partition.own_tests
+
+    @property
+    def tests_are_official(self) -> bool:
+        """Whether those come from the official test set."""
+        return self.client_test_from == "official" or self.partition.own_tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import numpy as np
 from fedincent.config import option
 from fedincent.datasets.base import Dataset
 from fedincent.errors import DataError
+
+DIGITS = 10  # classes of EMNIST ByClass before its letters
 
 
 def fetch(dataset: Dataset, torchvision_name: str, root: Path, **choices: Any) -> None:
@@ -38,9 +41,12 @@ class IdxImages(Dataset):
         "t10k-labels-idx1-ubyte",
     )
 
+    def folders(self, root: Path) -> list[Path]:
+        """Where the four files may be."""
+        return [root / self.torchvision_name / "raw", root / self.name, *map(Path, self.system_folders)]
+
     def find(self, root: Path) -> list[Path]:
-        folders = (root / self.torchvision_name / "raw", root / self.name, *map(Path, self.system_folders))
-        for folder in folders:
+        for folder in self.folders(root):
             found = [path for stem in self.stems for path in (folder / stem, folder / f"{stem}.gz") if path.is_file()]
             complete = {path.name.removesuffix(".gz"): path for path in reversed(found)}
             if len(complete) == len(self.stems):
@@ -92,6 +98,49 @@ class FashionMNIST(IdxImages):
     hint: ClassVar[str] = (
         "With a network `fedincent data fetch fmnist` gets it; on Debian `apt install dataset-fashion-mnist` does."
     )
+
+
+@dataclass(kw_only=True)
+class EMNIST(IdxImages):
+    """Handwritten letters of EMNIST's ByClass split: 52 classes, upper case first; images transposed, as they are stored."""
+
+    name: ClassVar[str] = "emnist"
+    torchvision_name: ClassVar[str] = "EMNIST"
+    files: ClassVar[tuple[str, ...]] = ("EMNIST/raw/ (or gzip/) emnist-byclass-*-ubyte[.gz]",)
+    hint: ClassVar[str] = (
+        "With a network `fedincent data fetch emnist` gets it; else unpack NIST's gzip.zip "
+        "(biometrics.nist.gov/cs_links/EMNIST/gzip.zip) into EMNIST/."
+    )
+    stems: ClassVar[tuple[str, ...]] = (
+        "emnist-byclass-train-images-idx3-ubyte",
+        "emnist-byclass-train-labels-idx1-ubyte",
+        "emnist-byclass-test-images-idx3-ubyte",
+        "emnist-byclass-test-labels-idx1-ubyte",
+    )
+    official: ClassVar[dict[str, str]] = {  # sha256 of the official files
+        f"{stems[0]}.gz": "9e21987f03a6eb8b870187e785883ddad96947299587908f1a7ec2ca0f4be5f0",
+        f"{stems[1]}.gz": "f7ef403d48dc18a89dae0d83d11ee69cecb6e1c12c3a961d03712e495c02a8fa",
+        f"{stems[2]}.gz": "5ec835bd5d5b1a66378a132e727fef20fe994b3cc666899befcca5ac766f50cd",
+        f"{stems[3]}.gz": "501e305eeeacb093b162592d80e8a2632040872360fa6d85cfcb2200d91ca92a",
+    }
+
+    def folders(self, root: Path) -> list[Path]:
+        return [*super().folders(root), root / "EMNIST" / "gzip", root / "gzip"]
+
+    def read(self, paths: list[Path]) -> dict[str, Any]:
+        arrays = super().read(paths)
+        for split in ("train", "test"):
+            letters = arrays[f"y_{split}"] >= DIGITS
+            arrays[f"x_{split}"] = arrays[f"x_{split}"][letters]
+            arrays[f"y_{split}"] = arrays[f"y_{split}"][letters] - DIGITS
+        return arrays
+
+    def download(self, root: Path) -> None:
+        fetch(self, self.torchvision_name, root, split="byclass")
+        for path in self.find(root):
+            wanted = self.official.get(path.name)
+            if wanted is not None and hashlib.sha256(path.read_bytes()).hexdigest() != wanted:
+                raise DataError(f"{path} is not the official file: its sha256 is another; delete it and fetch it again")
 
 
 @dataclass(kw_only=True)

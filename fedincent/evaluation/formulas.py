@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class Metric:
     unit: str = ""  # behind the number in the terminal
     scientific: bool = False  # whether tables show it as 1.2e-03
     signed: bool = False  # whether a gain shows its plus
+    beside: str = ""  # another number of the summary that tables show in brackets
+
+    def of_clusters(self, beside: str) -> Metric:
+        """The same as an accuracy."""
+        return dataclasses.replace(self, tolerance=0.04, scale=100, digits=1, beside=beside)
 
     def show(self, value: float | None) -> str:
         """The value as people read it."""

@@ -103,8 +103,18 @@ class Judgement:
 
     @property
     def judges_test(self) -> bool:
-        """Whether anybody asks how the models do on the common test set: not where they are judged online alone."""
-        return self.alone or self.config.protocol == "final" or self.config.reference != "none"
+        """Whether anybody asks how the models do on the common test set.
+
+        Not where they are judged online alone, nor where the partition deals everybody tests of its own.
+        """
+        if self.alone:
+            return True
+        asked = self.config.protocol == "final" or self.config.reference != "none"
+        return asked and not self.config.partition.own_tests
+
+    def shown(self, row: Mapping[str, Any]) -> float | None:
+        """What of a round's numbers a progress bar shows."""
+        return row.get(f"{self.score}_mean", row.get(f"own_{self.score}_mean"))
 
     @property
     def reference_name(self) -> str:
@@ -121,10 +131,11 @@ class Judgement:
                 columns |= {f"reference_{self.score}": score, "reference_loss": loss}
         if not self.alone and self.reference is not None:
             for what in (self.score, "loss"):
-                columns[f"reference_{what}"] = np.array(self.reference.clients[what])
+                if what in self.reference.clients:
+                    columns[f"reference_{what}"] = np.array(self.reference.clients[what])
         if importance is not None:
             columns |= {"importance": importance.numpy(), "train_loss": self.judge(models, "train")[1].numpy()}
-        if self.config.client_test_fraction > 0:
+        if self.config.own_tests:
             columns |= self.own(models)
         return columns
 
@@ -138,22 +149,28 @@ class Judgement:
         return columns
 
     def of_unseen(
-        self, models: Given, unseen: pd.DataFrame, closing: LocalTask | None, task: LocalTask | None
+        self,
+        models: Given,
+        unseen: pd.DataFrame,
+        closing: LocalTask | None,
+        task: LocalTask | None,
+        given: Tensor | None = None,
     ) -> dict[str, Any]:
         """The common model by clients that did not train it; columns go into unseen.csv.
 
         closing: what the mechanism has each client do with it first; task: the tuning, if that is to be judged.
+        given: models of their own (U×D), where the mechanism has such for them.
         """
         config = self.config
         if not config.unseen_clients:
             return {}
         population, suffix = self.unseen(), "" if task is None else "_tuned"
-        assert isinstance(models, Tensor)
         if self.alone:
             start = self.initial.expand(config.unseen_clients, -1)
             rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
         else:
-            rows = models[:1].expand(config.unseen_clients, -1)
+            assert isinstance(models, Tensor)
+            rows = models[:1].expand(config.unseen_clients, -1) if given is None else given
             for work, index in ((closing, config.rounds), (task, config.rounds + 1)):
                 rows = rows if work is None else population.trained(rows, work, index)
         score, loss = (values.numpy() for values in population.judge(rows))
@@ -170,10 +187,15 @@ class Judgement:
 
     def on_the_way(self, models: Given) -> dict[str, float | None]:
         """How models stand after a round, for curves."""
-        score, _ = self.judge(models, "test")
-        row: dict[str, float | None] = {f"{self.score}_mean": float(score.mean()), f"{self.score}_max": float(score.max())}
-        row |= {f"client_{i}": float(a) for i, a in enumerate(score)}
-        if self.alone or self.reference is None or self.config.client_test_fraction == 0:
+        row: dict[str, float | None] = {}
+        if self.judges_test:
+            score, _ = self.judge(models, "test")
+            row |= {f"{self.score}_mean": float(score.mean()), f"{self.score}_max": float(score.max())}
+            row |= {f"client_{i}": float(a) for i, a in enumerate(score)}
+        if self.config.partition.own_tests:
+            score, loss = self.judge(models, "own", own=True)
+            return row | {f"own_{self.score}_mean": float(score.mean()), "own_loss": float(loss.mean())}
+        if self.alone or self.reference is None or not self.config.own_tests:
             return row
         columns = self.own(models)
         own = summarise(columns)

@@ -30,6 +30,8 @@ from fedincent.evaluation.formulas import (
     told,
 )
 
+CLUSTERS = 4  # and so many distributions: of these, tables can show how good the one is on the other
+
 ALL = (
     Metric(
         "ipr_accuracy",
@@ -161,6 +163,17 @@ ALL = (
         tolerance=0.04,
         scale=100,
         digits=1,
+        title="own accuracy",
+        unit=" %",
+    ),
+    Metric(
+        "own_accuracy_spread",
+        "own tests, σ",
+        "standard deviation over clients of the accuracy on their own tests",
+        ("own_accuracy",),
+        spread("own_accuracy"),
+        scale=100,
+        digits=1,
         unit=" %",
     ),
     Metric(
@@ -172,6 +185,7 @@ ALL = (
         tolerance=0.04,
         scale=100,
         digits=1,
+        title="own gain (PMA)",
         signed=True,
     ),
     Metric(
@@ -181,7 +195,16 @@ ALL = (
         ("own_accuracy", "reference_own_accuracy"),
         opt_outs("own_accuracy", "reference_own_accuracy"),
         tolerance=0.1,
+        title="opt-outs",
         lower_is_better=True,
+    ),
+    Metric(
+        "participation",
+        "participation",
+        "share of clients that gain accuracy on their own tests, and so stay",
+        ("own_accuracy", "reference_own_accuracy"),
+        rate("own_accuracy", "reference_own_accuracy", strict=True),
+        tolerance=0.1,
     ),
     Metric(
         "ipr_mape",
@@ -401,6 +424,14 @@ ALL = (
         correlation("zeta", "psi"),
         tolerance=0.15,
         lower_is_better=True,
+    ),
+    *(
+        told(f"clusters.c{k}_{what}", f"c{k} {label}", f"accuracy of cluster {k} {meaning}").of_clusters(beside)
+        for k in range(CLUSTERS)
+        for what, label, meaning, beside in (
+            *((f"theta_{d}", f"on θ{d}", f"on distribution {d}", "") for d in range(CLUSTERS)),
+            ("best", "best (on)", "on the distribution where it is best", f"clusters.c{k}_at"),
+        )
     ),
     told("stopping_round", "T_α", "the last round in which contributions were evaluated (mechanism=fye)", digits=1),
     told("normality.share", "normal", "share of 50-round windows in which φ passes for normal (mechanism=fye)"),

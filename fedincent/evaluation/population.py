@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,11 +16,11 @@ from fedincent.training import Workload
 class Population:
     """Some clients' training and test samples, and one trainer for all of them, on a module of its own."""
 
-    def __init__(self, train: Shards, test: Judged, like: Workload, streams: Streams) -> None:
-        """like: the workload of the clients that do take part."""
-        self.train = train
+    def __init__(self, train: Shards, judged: dict[str, Judged], like: Workload, streams: Streams) -> None:
+        """judged: their own tests, by the name "own", and what else they judge on; like: the workload of those who train."""
+        self.train, self.judged = train, judged
         work = dataclasses.replace(
-            like, module=copy.deepcopy(like.module), shards=train, judged={"own": test}, streams=streams, memory=None
+            like, module=copy.deepcopy(like.module), shards=train, judged=judged, streams=streams, memory=None
         )
         self.trainer = work.make_trainer(work)
 
@@ -28,6 +29,14 @@ class Population:
         scores = [self.trainer.judge(model, "own", client=client) for client, model in enumerate(models)]
         score, loss = torch.tensor(scores, dtype=torch.float64).T
         return score, loss
+
+    def by_client(self, models: Tensor, data: str) -> tuple[list[Tensor], list[Tensor]]:
+        """Scores and losses of M×D models on each sample of a set, client by client (M×n_i each)."""
+        counts = np.diff(self.judged[data].clients or [0]).tolist()
+        score, loss = (
+            torch.stack(found) for found in zip(*(self.trainer.scores(model, data) for model in models), strict=True)
+        )
+        return list(score.split(counts, 1)), list(loss.split(counts, 1))
 
     def trained(self, models: Tensor, task: LocalTask, round_index: int) -> Tensor:
         """The models (N×D) after each client has worked on its own for a while."""

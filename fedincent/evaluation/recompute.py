@@ -39,6 +39,7 @@ def columns_of(frames: Mapping[str, pd.DataFrame], suffix: str, config: Mapping[
         if f"{what}{suffix}" in clients:
             columns[what] = clients[f"{what}{suffix}"]
             columns |= named(clients, f"{reference}_{what}", f"reference_{what}")
+        if f"{what}{suffix}" in clients or f"own_{what}{suffix}" in clients:
             columns |= named(clients, f"own_{what}{suffix}", f"own_{what}")
             columns |= named(clients, f"{reference}_own_{what}", f"reference_own_{what}")
     if f"incentive_gap{suffix}" in clients:

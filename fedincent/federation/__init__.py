@@ -3,7 +3,7 @@
 Θ is N×D: row i is client i's model, flattened. G is N×D: row i is its update of this round.
 """
 
-from fedincent.federation.jobs import Job, LocalTask
+from fedincent.federation.jobs import Job, LocalTask, Report
 from fedincent.federation.layout import Layout
 from fedincent.federation.recipe import Recipe
 from fedincent.federation.round import Federation, Round
@@ -17,6 +17,7 @@ __all__ = [
     "Layout",
     "LocalTask",
     "Recipe",
+    "Report",
     "Round",
     "Shards",
     "Streams",

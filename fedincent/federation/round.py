@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedincent.federation.jobs import Job
+from fedincent.federation.jobs import Job, Report
 from fedincent.federation.layout import Layout
 from fedincent.federation.streams import Streams
 
@@ -51,7 +51,8 @@ class Federation:
     higher_is_better: bool = True  # of the score that `judge` gives
     per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
     solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
-    scores: Callable[[Tensor, str], tuple[Tensor, Tensor]] = not_given  # M×D, a set → score, loss of each sample (M×n)
+    scores: Callable[..., tuple[Tensor, Tensor]] = not_given  # M×D, a set, clients → score, loss of each sample (M×n)
+    judge_pairs: Callable[..., list[tuple[float, float]]] = not_given  # M×D, [(row, client)], a set → score, loss of each
     gradient: Callable[[Tensor, str, Sequence[int]], Tensor] = not_given  # D, a set, clients → of the mean loss (D)
     fresh: Callable[[int], Tensor] = not_given  # further initial models (D), by number
     found: dict[str, Found] = field(default_factory=dict)  # the runs that this one builds on, by name
@@ -71,6 +72,15 @@ class Federation:
     def dim(self) -> int:
         """Length of a row, D."""
         return self.layout.dim
+
+    def by_client(
+        self, models: Tensor, data: str, clients: Sequence[int] | None = None
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Scores and losses of M×D models on each sample of a set, client by client (M×n_i each): of all, or of some."""
+        bounds = self.segments(data)
+        counts = [bounds[i + 1] - bounds[i] for i in (range(self.n) if clients is None else clients)]
+        score, loss = self.scores(models, data, clients)
+        return list(score.split(counts, 1)), list(loss.split(counts, 1))
 
     def replicas(self) -> Tensor:
         """A model of its own for every client, all equal to θ_0 (N×D)."""
@@ -112,6 +122,7 @@ class Round:
     incoming_losses: Tensor  # of the incoming models on the clients' own training data (N); nan where no task asked for it
     trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
     jobs: list[Job] = field(default_factory=list)  # its work
+    reports: list[Report] = field(default_factory=list)  # and what came of it
     told: dict[str, float] = field(default_factory=dict)  # numbers of this round for rounds.csv
     aside_seconds: float = 0.0  # spent for a trace alone
 

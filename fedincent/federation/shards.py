@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,21 +90,43 @@ def standardised_black(data: Data) -> Tensor:
     return -torch.tensor(data.mean, dtype=torch.float32) / torch.tensor(data.std, dtype=torch.float32)
 
 
-def gathered(data: Data, shares: Sequence[np.ndarray], objective: Objective, official_test: bool = False) -> Shards:
+def turn(x: Tensor, quarters: np.ndarray) -> None:
+    """Turn images (n×channels×height×width) by so many times 90° counter-clockwise each (n), in place."""
+    for count in np.unique(quarters[quarters > 0]).tolist():
+        chosen = torch.from_numpy(np.flatnonzero(quarters == count))
+        x[chosen] = torch.rot90(x[chosen], count, (-2, -1))
+
+
+def gathered(
+    data: Data,
+    shares: Sequence[np.ndarray],
+    objective: Objective,
+    official_test: bool = False,
+    turns: Mapping[str, np.ndarray] | None = None,
+) -> Shards:
     """The clients' samples in one block, as they are: of the training set, or of the official test set."""
     x, y = (data.x_test, data.y_test) if official_test else (data.x_train, data.y_train)
     order = np.concatenate(shares)
+    samples = standardise(data, x[order])
+    if turns:
+        turn(samples, turns["test" if official_test else "train"][order])
     return Shards(
-        x=standardise(data, x[order]),
+        x=samples,
         y=objective.targets_of(y[order]),
         bounds=[0, *np.cumsum([len(share) for share in shares]).tolist()],
         black=standardised_black(data) if data.kind == "image" else None,
     )
 
 
-def make_shards(data: Data, shares: Sequence[np.ndarray], partition: Partition, streams: Streams) -> Shards:
+def make_shards(
+    data: Data,
+    shares: Sequence[np.ndarray],
+    partition: Partition,
+    streams: Streams,
+    turns: Mapping[str, np.ndarray] | None = None,
+) -> Shards:
     """The clients' training samples in one block, disturbed as the partition says."""
-    shards = gathered(data, shares, objective_of(data))
+    shards = gathered(data, shares, objective_of(data), turns=turns)
     levels = partition.noise(len(shares)).tolist()
     for client, share in enumerate(partition.label_noise(len(shares)).tolist()):
         if share > 0:

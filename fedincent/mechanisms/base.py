@@ -6,6 +6,7 @@ the world (sizes, random streams, a judge of models, the contribution measure) i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ from torch import Tensor
 from fedincent.config.schema import Stateful
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
 from fedincent.federation.predictors import Predictor
+
+ByClient = Callable[[Tensor, str], tuple[list[Tensor], list[Tensor]]]
 
 
 @dataclass(kw_only=True)
@@ -93,6 +96,28 @@ class Mechanism(Stateful):
         """What is to be known of each client at the end (N each), for clients.csv."""
         return {}
 
+    def needs_validation(self) -> bool:
+        """Whether clients need samples of their own to validate on."""
+        return False
+
+    def cluster_models(self) -> Tensor | None:
+        """The models of clusters (K×D), to be judged on each distribution of the data; None: there are no clusters."""
+        return None
+
+    def of_unseen(self, by_client: ByClient) -> Tensor | None:
+        """What clients that did not train are given (U×D); None: the common model.
+
+        by_client: models (M×D), a set → their scores and losses on those clients' samples, client by client (M×n_i each).
+        """
+        return None
+
     def closing_task(self, recipe: Recipe) -> LocalTask | None:
         """What each client does with its final model before it is judged (fine-tuning), if anything."""
         return None
+
+    def closing_jobs(self, recipe: Recipe) -> tuple[Tensor, list[Job]] | None:
+        """The same as jobs from a pool of models (P×D), one for each client in their order."""
+        task, given = self.closing_task(recipe), self.personal()
+        if task is None or not isinstance(given, Tensor):
+            return None
+        return given, [Job(i, i, task) for i in range(self.federation.n)]

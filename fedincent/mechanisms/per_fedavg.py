@@ -22,6 +22,10 @@ class PerFedAvg(FedAvg):
     version: ClassVar[int] = 2
 
     inner_rate: float = option("rate of the step that is tried; 0 is FedAvg", low=0)
+    adapt_steps: int = option("steps at that rate by which each client adapts the model that it is given", low=0, neutral=0)
 
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
         return dataclasses.replace(super().task(recipe, round, client), inner_rate=self.inner_rate)
+
+    def closing_task(self, recipe: Recipe) -> LocalTask | None:
+        return LocalTask(lr=self.inner_rate, steps=self.adapt_steps) if self.adapt_steps else None

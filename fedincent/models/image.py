@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fedincent.config import option
 from fedincent.datasets import Data
+from fedincent.errors import ConfigError
 from fedincent.models.base import Model, refuse
 from fedincent.models.pooling import blocked, dense, halve
 
@@ -113,3 +114,42 @@ class ResNet18(Model):
         module.conv1 = nn.Conv2d(data.shape[0], 64, 3, padding=1, bias=False)
         module.maxpool = nn.Identity()
         return module
+
+
+@dataclass(kw_only=True)
+class CNN4(Model):
+    """Four 3×3 convolutions (32, 64, 64, 64), pooling after two and four, dropout, then fully connected 128."""
+
+    dropout: tuple[float, ...] = option("shares that are dropped before and after the fully connected layer", low=0, below=1)
+
+    def build(self, data: Data) -> nn.Module:
+        if data.kind != "image":
+            raise refuse("cnn4", f"needs images, the data set holds {data.kind}; use model=mlp or model=logistic")
+        if len(self.dropout) != 2:
+            raise ConfigError("model.dropout", self.dropout, "must be two shares")
+        channels, height, width = data.shape
+        return FourConvNet(channels, height, width, data.n_outputs, self.dropout)
+
+
+class FourConvNet(nn.Module):
+    """conv 3×3, relu, conv 3×3, relu, pool 2, twice; the first two pad nothing where images have 32 pixels or more."""
+
+    def __init__(self, channels: int, height: int, width: int, n_classes: int, dropout: tuple[float, ...]) -> None:
+        super().__init__()
+        padding = 0 if min(height, width) >= 32 else 1
+        self.conv1 = nn.Conv2d(channels, 32, 3, padding=padding)
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=padding)
+        self.conv3 = nn.Conv2d(64, 64, 3, padding=1)
+        self.conv4 = nn.Conv2d(64, 64, 3, padding=1)
+        rows, columns = ((side - 4 * (1 - padding)) // 2 // 2 for side in (height, width))
+        self.drop1 = nn.Dropout(dropout[0])
+        self.fc1 = nn.Linear(64 * rows * columns, 128)
+        self.drop2 = nn.Dropout(dropout[1])
+        self.classifier = nn.Linear(128, n_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: batch×channels×height×width → batch×classes."""
+        x = halve(self.conv2(F.relu(self.conv1(blocked(x)))))
+        x = dense(halve(self.conv4(F.relu(self.conv3(x)))))
+        x = F.relu(self.fc1(self.drop1(x.flatten(1))))
+        return self.classifier(self.drop2(x))

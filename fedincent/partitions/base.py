@@ -34,6 +34,7 @@ class Table:
     test_fraction: float = 0.0
     tests: str = "own"  # whether own tests are taken from the client's samples (own) or from the official test set
     validation_fraction: float = 0.0
+    n_unseen: int = 0  # how many of the clients, the last ones, only judge
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,14 @@ class Deal:
     test: Shares = field(default_factory=list)  # of the training set, or of the official test set
     truth: dict[str, np.ndarray] = field(default_factory=dict)  # what is known of each client (N each)
     distributions: dict[str, np.ndarray] = field(default_factory=dict)  # named parts of the official test set
+    fresh: Shares = field(default_factory=list)  # of each client's tests, what it may look at
+    turns: dict[str, np.ndarray] = field(default_factory=dict)  # of images in "train" and "test": by how many times 90°
 
     def of(self, clients: slice) -> Deal:
         """Some clients' part of the deal."""
         truth = {name: values[clients] for name, values in self.truth.items()}
         parts = (self.train[clients], self.validation[clients], self.test[clients])
-        return Deal(*parts, truth, self.distributions)
+        return Deal(*parts, truth, self.distributions, self.fresh[clients], self.turns)
 
 
 @dataclass(kw_only=True)
@@ -60,6 +63,7 @@ class Partition(Component):
     group: ClassVar[str] = "partition"
 
     by_label: ClassVar[bool] = False  # whether it goes by the samples' labels, which numeric targets are not
+    own_tests: ClassVar[bool] = False  # whether it deals every client tests of its own, from the official test set
 
     min_size: int = option("every client holds at least so many samples", low=1)
 

@@ -3,12 +3,14 @@
 conf/figure/NAME.yaml states the runs of each panel (with `lines`, one for each of these), and the kind of picture:
 - curves: six clients' accuracies over the rounds, from the smallest contribution to the largest (or those in `clients`);
 - scatter: every client's contribution against its final accuracy;
-- trace: what was noted of the clients in each round, one line of panels for each of `columns` of trace.csv;
+- trace: what was noted of the clients in each round, one line of panels for each of `columns` of trace.csv (option by: a
+  column of clients.csv, one line for each group that it tells apart);
 - clients: the clients' final state, one line of panels for each of `columns` of clients.csv;
 - progress: numbers over the rounds, one line of panels for each of `columns` of rounds.csv ("a+b": both in one panel);
 - bars: numbers of the summary, one line of panels for each of `columns`;
 - online: what was judged after each round, for the clients in `clients`, or (option middle) by ψ; option smooth;
 - histogram: the clients' means over the last rounds (option last);
+- cdf: which share of the clients has at most so much of each of `columns` of clients.csv (pma: the gain on own tests);
 - recall: how soon the lowest ψ are those of the worst clients (option worst: which; else those with the largest ζ);
 - autocorrelation: of what was noted of some clients in each round;
 - study: no runs; the function that `study` names gives the numbers (a CSV file) and the picture.
@@ -32,8 +34,13 @@ from fedincent.store.files import replacing, write_text
 from fedincent.store.index import Index
 from fedincent.store.result import Result
 
-WITH_COLUMNS = ("trace", "clients", "progress", "bars", "online", "histogram", "recall", "autocorrelation")
-WHAT = {"histogram": "nodes", "recall": "recall", "autocorrelation": "autocorrelation"}  # on the axis, whatever the column
+WITH_COLUMNS = ("trace", "clients", "progress", "bars", "online", "histogram", "cdf", "recall", "autocorrelation")
+WHAT = {
+    "histogram": "nodes",
+    "cdf": "share of clients",
+    "recall": "recall",
+    "autocorrelation": "autocorrelation",
+}  # on the axis, whatever the column
 Runs = dict[str, dict[str, Result]]  # of each panel, by the name of the line
 
 

@@ -34,8 +34,17 @@ LABELS = {
     "phi": "contribution φ of a round",
     "online_accuracy": "online accuracy in %",
     "online_loss": "online loss",
+    "own_accuracy": "accuracy on own tests in %",
+    "own_accuracy_mean": "accuracy on own tests in %, mean",
+    "pma": "PMA in points",
+    "clusters.c0_best": "cluster 0, best accuracy in %",
+    "clusters.c1_best": "cluster 1, best accuracy in %",
+    "tokens": "tokens held, mean",
+    "bid_0": "share that bids for cluster 0",
+    "bid_1": "share that bids for cluster 1",
+    "paid": "tokens paid, mean",
 }
-IN_PERCENT = ("accuracy", "preferred", "online_accuracy")
+IN_PERCENT = ("accuracy", "preferred", "online_accuracy", "own_accuracy", "clusters.")
 
 
 @dataclass(frozen=True)
@@ -99,6 +108,9 @@ def draw_trace(axis: Any, panel: Panel) -> None:
     trace, column = panel.run.trace, panel.column
     known = sorted(trace.client.unique())
     picked = [c for c in panel.clients if c in known] or known
+    if "by" in panel.options:
+        draw_groups(axis, panel)
+        return
     by_client: pd.DataFrame = trace.pivot(index="round", columns="client", values=column)
     for client, style in zip(picked, styles(len(picked)), strict=True):
         axis.plot(by_client.index, by_client[client], label=f"client {client}", **style)
@@ -109,6 +121,32 @@ def draw_trace(axis: Any, panel: Panel) -> None:
         )
     axis.set_xlabel("round")
     axis.legend(fontsize=6.5, framealpha=0.8, ncols=1 + len(picked) // 6)
+
+
+def draw_groups(axis: Any, panel: Panel) -> None:
+    """The same, averaged over each group of clients that the option `by` tells apart (a column of clients.csv)."""
+    groups = panel.run.clients.set_index("client")[panel.options["by"]]
+    trace = panel.run.trace
+    means = trace.groupby([trace["round"], trace.client.map(groups)])[panel.column].mean().unstack()
+    for (group, curve), style in zip(means.items(), styles(means.shape[1]), strict=True):
+        axis.plot(curve.index, curve, label=f"{panel.options['by']} {group}", **style)
+    axis.set_xlabel("round")
+    axis.legend(fontsize=7, framealpha=0.8)
+
+
+def draw_cdf(axis: Any, panel: Panel) -> None:
+    """Which share of the clients has at most so much of something, for every line; pma: the gain on one's own tests."""
+    for (line, run), style in zip(panel.lines.items(), styles(len(panel.lines)), strict=True):
+        clients = run.clients
+        if panel.column == "pma":
+            values = 100 * (clients.own_accuracy - clients[f"{run.config['reference']}_own_accuracy"])
+        else:
+            values = in_percent(clients[panel.column], panel.column)
+        axis.step(np.sort(values), np.arange(1, len(values) + 1) / len(values), where="post", label=line, **style)
+    if panel.column == "pma":
+        axis.axvline(0, color="0.5", linewidth=1, linestyle=":")
+    axis.set_xlabel(LABELS.get(panel.column, panel.column))
+    axis.legend(fontsize=7, framealpha=0.8)
 
 
 def draw_clients(axis: Any, panel: Panel) -> None:
@@ -133,7 +171,7 @@ def draw_progress(axis: Any, panel: Panel) -> None:
 def draw_bars(axis: Any, panel: Panel) -> None:
     """A number of the summary for every line, with its value on the bar."""
     lines, column = panel.lines, panel.column
-    heights = [in_percent(run.summary[column], column) for run in lines.values()]
+    heights = [in_percent(run.value(column), column) for run in lines.values()]
     shades = [str(0.75 - 0.55 * place / max(1, len(lines) - 1)) for place in range(len(lines))]
     bars = axis.bar(range(len(lines)), heights, color=shades)
     axis.bar_label(bars, fmt="%.1f" if column.startswith(IN_PERCENT) else "%.2f", fontsize=8)
@@ -227,6 +265,7 @@ PANELS: dict[str, Callable[[Any, Panel], None]] = {
     "bars": draw_bars,
     "online": draw_online,
     "histogram": draw_histogram,
+    "cdf": draw_cdf,
     "recall": draw_recall,
     "autocorrelation": draw_autocorrelation,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,10 +51,20 @@ NAMES = {
     "gog": "GoG",
     "cons": "Cons",
     "standalone": "Standalone",
+    "ipfl": "IP-FL",
+    "ipfl_no_incentive": "no incentive",
+    "ditto": "Ditto",
+    "fedsoft": "FedSoft",
+    "ifca": "IFCA",
+    "fedem": "FedEM",
+    "fedala": "FedALA",
+    "fedfomo": "FedFomo",
+    "fedproto": "FedProto",
 }
 NAMES |= {f"fye_beta{beta}": f"β {beta}" for beta in ("1/350", "1/150", "1/100", "1/50", "1/20", "1/10", "1", "10", "1000")}
 SETTINGS = {"dirichlet": "Dir({})", "classes": "#C={}", "noise": "N({})", "quantity": "quantity Dir({})", "iid": "IID"}
 SETTINGS |= {name: name.upper() for name in ("uni", "pow", "cla")} | {"by_user": "by user"}
+SETTINGS |= {name: name.replace("_", ":") for name in ("10_90", "30_70", "40_60")} | {"feature_shift": "feature shift"}
 SETTINGS |= {name: name.replace("_", " ") for name in ("feature_noise", "label_noise", "missing_values")}
 
 
@@ -80,7 +91,7 @@ def ours_text(cell: Cell, best: bool) -> str:
     if not cell.done:
         return "–" if cell.lacking else "missing"
     lost = f" ({cell.undefined} undefined)" if cell.undefined and cell.ours else ""
-    text = number(cell.mean, cell.error, cell)
+    text = number(cell.mean, cell.error, cell) + beside(cell.where)
     return f"{'*' if best else ''}{text}{lost} {MARKS[cell.agrees]}".rstrip()
 
 
@@ -88,7 +99,13 @@ def paper_text(cell: Cell) -> str:
     """The paper's side of a cell."""
     if cell.paper is None:
         return "–"
-    return number(cell.paper.value, cell.paper.error, cell, plain_error=False)
+    best = re.search(r"best distribution=theta_(\d)", cell.paper.note)
+    return number(cell.paper.value, cell.paper.error, cell, plain_error=False) + beside([int(best[1])] if best else [])
+
+
+def beside(numbers: Sequence[int]) -> str:
+    """What stands in brackets behind a number: one for all seeds, or one for each."""
+    return f" ({','.join(map(str, numbers if len(set(numbers)) > 1 else numbers[:1]))})" if numbers else ""
 
 
 def rows_of(cells: Cells) -> list[tuple[str, str]]:

@@ -52,6 +52,7 @@ class Cell:
     notes: set[str] = field(default_factory=set)
     compared: bool = True  # whether print is in the same unit, of the same task
     spread: float | None = None  # of the printed values in this row, where the table compares by that
+    where: list[int] = field(default_factory=list)  # the number beside ours that the metric names, one per finished seed
     unit: float | None = None  # 100 where the paper prints percent; None: as the metric is usually shown
 
     @property
@@ -242,12 +243,19 @@ def printed_numbers(table: PaperTable) -> dict[tuple[str, str, str, str], Printe
             dataset = label if label in table.datasets else row["dataset"]
             setting = settings.get(row["setting"], row["setting"])
             value, error = (float(row[name]) if row[name] else None for name in ("value", "error"))
-            metric = metrics.get(row["metric"], row["metric"])
+            fitting = [name for name in metrics if fits(name, row["metric"], row["note"])]
+            metric = metrics[fitting[0]] if fitting else row["metric"]
             method = row["note"] if row["note"] in table.columns else row["method"]
             numbers[dataset, setting, method, metric] = Printed(
                 value, None if error is None else error / shrink, row["note"]
             )
     return numbers
+
+
+def fits(name: str, metric: str, note: str) -> bool:
+    """Whether a table means a printed number: METRIC, or METRIC[PART] where the number's note begins with that part."""
+    wanted, _, part = name.removesuffix("]").partition("[")
+    return wanted == metric and (not part or f"{note};".startswith(f"{part};"))
 
 
 Cells = dict[tuple[str, str, str, str], Cell]  # by data set, setting, method, metric
@@ -282,6 +290,8 @@ def fill_cells(
                     cell.undefined += 1
                 else:
                     cell.ours.append(cell.scale * value)
+                    if metric_of(shown).beside:
+                        cell.where.append(int(result.value(metric_of(shown).beside)))  # type: ignore[arg-type]
             cells[dataset, setting, method, metric] = cell
     return cells
 

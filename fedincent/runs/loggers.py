@@ -60,7 +60,7 @@ class Wandb(Logger):
         )
 
     def round_done(self, row: dict[str, Any]) -> None:
-        shown = {k: v for k, v in row.items() if v is not None and not k.startswith("client_")}
+        shown = {k: v for k, v in row.items() if isinstance(v, int | float) and not k.startswith("client_")}
         self.run.log(shown, step=int(row["round"]))
 
     def finished(self, summary: dict[str, Any]) -> None:

@@ -18,11 +18,13 @@ from fedincent.config.run import Config
 from fedincent.contributions import Baseline
 from fedincent.contributions.cgsv import CosineImportance
 from fedincent.errors import ConfigError, DivergenceError, FedincentError
+from fedincent.evaluation.clusters import cluster_lines, cluster_scores, cluster_summary
 from fedincent.evaluation.judgement import Given, Judgement, Reference, online_frame
 from fedincent.evaluation.recompute import known_metrics
 from fedincent.federation import Federation, LocalTask, Round
 from fedincent.federation.jobs import Job, numbered
 from fedincent.federation.round import Found
+from fedincent.mechanisms import Mechanism
 from fedincent.runs.interrupt import listening
 from fedincent.runs.stage import Stage
 from fedincent.store.folder import RunFolder
@@ -30,6 +32,7 @@ from fedincent.store.identity import SCHEMA, dataset_identity
 from fedincent.store.result import Result
 
 log = logging.getLogger("fedincent")
+NESTED = ("trace", "clusters")  # what is known of a round beside the numbers of rounds.csv
 
 
 class Session:
@@ -84,7 +87,7 @@ class Session:
                     saved = time.monotonic()
                 if self.watched:
                     config.logger.round_done(self.history[-1])
-                view.round_done(self.history[-1].get(f"{self.judgement.score}_mean"))
+                view.round_done(self.judgement.shown(self.history[-1]))
                 if interrupt.asked:
                     raise KeyboardInterrupt
         result = self.judge_and_store()
@@ -97,7 +100,8 @@ class Session:
         config, mechanism = self.config, self.mechanism
         federation = self.federation()
         mechanism.start(federation)
-        if config.unseen_clients and not self.alone and not one_model_for_all(mechanism.personal()):
+        gives = type(mechanism).of_unseen is not Mechanism.of_unseen
+        if config.unseen_clients and not self.alone and not gives and not one_model_for_all(mechanism.personal()):
             why = f"mechanism={config.choices['mechanism']} has no common model that they could judge"
             raise ConfigError("unseen_clients", config.unseen_clients, why)
         baseline = None if self.baseline is None else baseline_of(self.baseline, self.judgement.score)
@@ -115,7 +119,12 @@ class Session:
             self.stage.federation,
             judge=self.judge,
             solo_losses=self.solo_losses(),
-            scores=lambda models, data: self.timed(lambda: executor.scores(models, data, self.round_index)),
+            scores=lambda models, data, clients=None: self.timed(
+                lambda: executor.scores(models, data, self.round_index, clients)
+            ),
+            judge_pairs=lambda models, pairs, data: self.timed(
+                lambda: executor.judge_pairs(models, pairs, data, self.round_index)
+            ),
             found={name: Found(result.summary, result.clients) for name, result in self.others.items()},
             gradient=lambda model, data, clients: self.timed(lambda: executor.gradient(model, data, clients)),
         )
@@ -170,6 +179,8 @@ class Session:
         }
         if config.eval_every and (round.index + 1) % config.eval_every == 0:
             row |= self.judgement.on_the_way(self.given())
+            clusters = self.judge_clusters(round.index + 1)
+            row |= {"clusters": clusters["lines"]} if clusters else {}
         if config.protocol == "online":
             data = "arriving" if "arriving" in self.stage.executor.work.judged else "test"
             self.online.append(torch.stack(self.judge(self.given(), data)))
@@ -206,6 +217,7 @@ class Session:
         looking = sum(report.incoming_seconds for report in reports) / self.stage.executor.parallel
         self.seconds["validation"] += looking  # at the incoming model, which is no training
         self.seconds["training"] += time.perf_counter() - begun - looking
+        round.reports = reports
         for job, report, update in zip(round.jobs, reports, updates, strict=True):
             client = job.client
             if job.slot == 0:
@@ -243,8 +255,9 @@ class Session:
         config, mechanism, judgement = self.config, self.mechanism, self.judgement
         common = models = self.given()
         closing = mechanism.closing_task(config.training)
-        if closing is not None:
-            models = self.tuned(common, closing, config.rounds)
+        work = mechanism.closing_jobs(config.training)
+        if work is not None:
+            models = self.worked(*work, config.rounds)
         if self.contribution is not None:
             judgement.contribution = self.contribution.values.numpy()
         clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
@@ -253,17 +266,23 @@ class Session:
         online = torch.stack(self.online) if self.online else None
         outcomes = mechanism.outcomes() if self.alone else {**mechanism.outcomes(), **config.behaviour.outcomes()}
         summary = judgement.of_clients(models, clients, "", importance, online, outcomes)
-        summary |= judgement.of_unseen(common, unseen, closing, None)
+        given = mechanism.of_unseen(self.stage.unseen.by_client) if config.unseen_clients else None
+        summary |= judgement.of_unseen(common, unseen, closing, None, given)
+        clusters = self.judge_clusters(config.rounds)
+        lines = [line for row in self.history for line in row.get("clusters", []) if line["round"] < config.rounds]
+        lines += clusters.pop("lines", [])
+        summary |= clusters
         if not self.alone and (config.tune_epochs or config.tune_steps):
             lr, steps = config.training.rate(config.rounds - 1), config.tune_steps or None
             task = LocalTask(lr=lr, epochs=config.tune_epochs, steps=steps)
             tuned = self.tuned(models, task, config.rounds + 1)
             summary |= judgement.of_clients(tuned, clients, "_tuned", importance)
-            summary |= judgement.of_unseen(common, unseen, closing, task)
-        history = [{name: value for name, value in row.items() if name != "trace"} for row in self.history]
+            summary |= judgement.of_unseen(common, unseen, closing, task, given)
+        history = [{name: value for name, value in row.items() if name not in NESTED} for row in self.history]
         more = {"trace": pd.concat([trace_frame(row) for row in self.history])} if self.observer is not None else {}
         more |= {"unseen": unseen} if config.unseen_clients else {}
         more |= {"online": online_frame(online, judgement.score)} if online is not None else {}
+        more |= {"clusters": pd.DataFrame(lines)} if lines else {}
         told = {} if self.alone else config.behaviour.facts()
         facts = {**summary, **self.facts(), **mechanism.facts(), **told}
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
@@ -273,10 +292,22 @@ class Session:
         if not isinstance(models, Tensor):
             name = type(self.mechanism).__name__
             raise ConfigError("tune_epochs", task.epochs, f"{name} gives its clients no single model that they could tune")
-        closing = self.new_round(index, task.lr)
-        closing.jobs = [Job(client, client, task) for client in range(self.config.n_clients)]
-        closing.joined = torch.ones(self.config.n_clients, dtype=torch.bool)
-        return models + self.train(closing, models)
+        return self.worked(models, [Job(client, client, task) for client in range(self.config.n_clients)], index)
+
+    def worked(self, pool: Tensor, jobs: list[Job], index: int) -> Tensor:
+        """What the clients (N×D) make of the models of a pool (P×D), in what counts as round `index` for random draws."""
+        closing = self.new_round(index, jobs[0].task.lr)
+        closing.jobs, closing.joined = jobs, torch.ones(self.config.n_clients, dtype=torch.bool)
+        rows = pool[[job.row for job in jobs]]
+        return rows.add_(self.train(closing, pool))
+
+    def judge_clusters(self, round_number: int) -> dict[str, Any]:
+        """How good the models of clusters are on each distribution, where there are such; for summary and clusters.csv."""
+        models, distributions = self.mechanism.cluster_models(), list(self.stage.deal.distributions)
+        if models is None or not distributions:
+            return {}
+        scores = cluster_scores(models, distributions, self.judge)
+        return {"lines": cluster_lines(round_number, scores, distributions), **cluster_summary(scores, distributions)}
 
     def facts(self) -> dict[str, Any]:
         """What a summary says beside the metrics."""

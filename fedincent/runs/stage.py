@@ -54,7 +54,16 @@ class Stage:
             raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
         if config.per_round > config.n_clients:
             raise ConfigError("per_round", config.per_round, f"there are {config.n_clients} clients (n_clients)")
-        if config.unseen_clients and config.client_test_fraction == 0:
+        if config.partition.own_tests and (config.client_test_fraction or config.stream.per_round):
+            name = config.choices["partition"]
+            why = "deals clients tests of their own; it goes with neither client_test_fraction nor stream.per_round"
+            raise ConfigError("partition", name, why)
+        if config.mechanism.needs_validation() and config.client_validation_fraction == 0:
+            why = (
+                f"mechanism={config.choices['mechanism']} asks clients to validate: set client_validation_fraction=0.2, say"
+            )
+            raise ConfigError("client_validation_fraction", 0, why)
+        if config.unseen_clients and not config.own_tests:
             raise ConfigError(
                 "unseen_clients", config.unseen_clients, "they need tests of their own: client_test_fraction=0.4"
             )
@@ -116,6 +125,7 @@ class Stage:
             config.client_test_fraction,
             config.client_test_from,
             config.client_validation_fraction,
+            config.unseen_clients,
         )
         deal = config.partition.deal(table)
         seen, unseen = deal.of(slice(0, n)), deal.of(slice(n, None))
@@ -157,7 +167,7 @@ class Stage:
     def training_shards(self) -> Shards:
         """What the clients train on, disturbed as the configuration says."""
         config = self.config
-        shards = make_shards(self.data, self.shares, config.partition, self.streams)
+        shards = make_shards(self.data, self.shares, config.partition, self.streams, self.deal.turns)
         disturb(shards, config.disturbance, config.disturbance.shares(config.n_clients), self.data.n_classes, self.streams)
         if self.counts is not None:
             shards.arrivals = self.counts[:, :-1].tolist()
@@ -170,7 +180,7 @@ class Stage:
     def own_set(self, shares: list[np.ndarray], purpose: str, official_test: bool = False) -> Judged:
         """Samples that each client judges its model on: clean, unless a disturbance is part of what the client is."""
         config = self.config
-        shards = gathered(self.data, shares, self.objective, official_test)
+        shards = gathered(self.data, shares, self.objective, official_test, self.deal.turns)
         if config.disturbance.own_tests:
             streams = Streams(self.streams.torch_seed(purpose))
             disturb(shards, config.disturbance, config.disturbance.shares(len(shares)), self.data.n_classes, streams)
@@ -189,7 +199,9 @@ class Stage:
             held = np.sort(self.held[: self.n_held])
             judged["held_out"] = common(data.x_train[held], data.y_train[held])
         if deal.test:
-            judged["own"] = self.own_set(deal.test, "own", self.config.client_test_from == "official")
+            judged["own"] = self.own_set(deal.test, "own", self.config.tests_are_official)
+        if deal.fresh:
+            judged["fresh"] = self.own_set(deal.fresh, "fresh", official_test=True)
         if deal.validation:
             judged["validation"] = self.own_set(deal.validation, "validation")
         if self.counts is not None:
@@ -201,16 +213,20 @@ class Stage:
             bounds = [0, *np.cumsum([len(part) for part in pools]).tolist()]
             judged["arriving"] = dataclasses.replace(common(data.x_train[pool], data.y_train[pool]), rounds=bounds)
         for name, indices in deal.distributions.items():
-            judged[name] = common(data.x_test[indices], data.y_test[indices])
+            part = self.placed(gathered(data, [indices], self.objective, official_test=True, turns=deal.turns))
+            judged[name] = Judged(part.x, part.y)
         return judged
 
     @cached_property
     def unseen(self) -> Population:
         """The clients that only judge."""
         streams, deal = Streams(self.streams.torch_seed("unseen")), self.deals[1]
-        train = self.placed(make_shards(self.data, deal.train, self.config.partition, streams))
-        tests = self.own_set(deal.test, "unseen", self.config.client_test_from == "official")
-        return Population(train, tests, self.executor.work, streams)
+        train = self.placed(make_shards(self.data, deal.train, self.config.partition, streams, deal.turns))
+        judged = {"own": self.own_set(deal.test, "unseen", self.config.tests_are_official)}
+        for name, shares, official in (("validation", deal.validation, False), ("fresh", deal.fresh, True)):
+            if shares:
+                judged[name] = self.own_set(shares, f"unseen {name}", official)
+        return Population(train, judged, self.executor.work, streams)
 
     @cached_property
     def executor(self) -> Executor:
@@ -250,6 +266,7 @@ class Stage:
             gradient=executor.gradient,
             fresh=self.fresh,
             segments=self.segments,
+            judge_pairs=executor.judge_pairs,
         )
 
     def fresh(self, number: int) -> Tensor:

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 
 Files = dict[str, bytes]  # a finished run's files by name
 RESULT_FILES = (
-    *("config.yaml", "partition.csv", "clients.csv", "rounds.csv", "online.csv", "trace.csv", "unseen.csv", "summary.json"),
+    *(
+        "config.yaml",
+        "partition.csv",
+        "clients.csv",
+        "rounds.csv",
+        "online.csv",
+        "trace.csv",
+        "unseen.csv",
+        "clusters.csv",
+        "summary.json",
+    ),
 )
-SCORES = ("accuracy", "mape", "online_accuracy", "online_mape")
+SCORES = ("accuracy", "mape", "online_accuracy", "online_mape", "own_accuracy")
 NEEDED = ("identity", "choices", "seed", "eval_every", "notes", "seconds")  # of a summary
 
 
@@ -124,6 +134,11 @@ class Result:
     def online(self) -> pd.DataFrame:
         """One row per round and client, of a run with protocol=online: score and loss after that round."""
         return self.frame("online")
+
+    @property
+    def clusters(self) -> pd.DataFrame:
+        """One row per round in which models of clusters were judged, cluster and distribution."""
+        return self.frame("clusters")
 
     @property
     def trace(self) -> pd.DataFrame:

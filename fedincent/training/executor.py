@@ -11,10 +11,10 @@ from torch import Tensor
 
 from fedincent.config import Component
 from fedincent.errors import ConfigError
-from fedincent.federation import Job, Layout
+from fedincent.federation import Job, Layout, Report
 from fedincent.federation.predictors import Predictor
 from fedincent.training.optimizers import Memory
-from fedincent.training.trainer import Report, Workload
+from fedincent.training.trainer import Workload
 
 LOOK = 256  # numbers of a row by which unequal ones are told apart before whole rows are compared
 Tick = Callable[[], None]  # called whenever one more job is done
@@ -89,9 +89,13 @@ class Executor(Component):
         """Mean score and loss of some rows of models (M×D), each on the set or on somebody's part of it."""
         raise NotImplementedError
 
-    def scores(self, models: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
-        """Score and loss of M×D models on every sample of a judged set (M×n each); means over a client's segment of a set
-        that is grouped by client are how good each model is for each client."""
+    def scores(
+        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Score and loss of M×D models on every sample of a judged set, or of some clients' parts of it (M×n each).
+
+        Means over a client's part of a set that is grouped by client are how good each model is for it.
+        """
         raise NotImplementedError
 
     def gradient(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:

@@ -7,25 +7,36 @@ copied in, trained, and the difference copied out; no module, optimizer or data 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from fedincent.federation import Job, Layout
+from fedincent.federation import Job, Layout, LocalTask, Report
+from fedincent.federation.jobs import Mixing
 from fedincent.training.augment import crop_and_flip
 from fedincent.training.optimizers import optimizer_class
-from fedincent.training.trainer import Report, Workload
+from fedincent.training.trainer import Workload
 
+LATEST, MOST_PASSES = 10, 100  # of learning how to mix: passes that must be alike, and how many there are at most
 JUDGE_BATCH = 250  # samples; the activations then stay in the cache (500: 10 % slower, 1000: twice as slow)
+
+
+def order_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[Tensor, np.random.Generator]:
+    """The order in which a pass goes over a client's samples, and the generator that drew it."""
+    rng = work.streams(job.purpose(f"batches/{epoch}"), round_index, job.client)
+    return torch.from_numpy(rng.permutation(work.shards.count(job.client, round_index))), rng
 
 
 def epoch_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[Tensor, Tensor]:
     """One pass over a client's samples in the order, with the augmentation and the noise, of this round and epoch."""
     shards = work.shards
     x, y = shards.of(job.client, round_index)
-    rng = work.streams(job.purpose(f"batches/{epoch}"), round_index, job.client)
-    order = torch.from_numpy(rng.permutation(len(y))).to(y.device)
+    order, rng = order_of(work, job, round_index, epoch)
+    order = order.to(y.device)
     if work.recipe.augment == "crop_flip" and shards.black is not None:
         x = crop_and_flip(x, order, shards.black, rng)
     else:
@@ -62,6 +73,8 @@ class Supervised:
         anchor = start if task.anchor is None else pool[task.anchor]
         report = Report(float("nan"))
         self.row.copy_(start)
+        if task.mixing is not None:
+            report.mixing_weights = self.mix(job, task.mixing, pool[task.mixing.own], round_index)
         if task.incoming_loss:
             begun = time.perf_counter()
             report.incoming_loss = self.judge_bound(*self.work.shards.of(job.client, round_index))[1]
@@ -75,9 +88,9 @@ class Supervised:
             memory.load(job.client, self.optimizer)
         total, steps = torch.zeros((), device=self.row.device), 0
         trial: Tensor | None = None  # where a step of Per-FedAvg began
-        for x, y in self.batches(job, round_index):
+        for x, y, weights in self.batches(job, round_index):
             gradient.zero_()
-            loss = self.work.objective.loss(self.module(x), y)
+            loss = self.loss(task, x, y, weights, report)
             loss.backward()
             if task.inner_rate and trial is None:
                 trial = self.row.clone()
@@ -97,7 +110,7 @@ class Supervised:
             steps += 1
         if trial is not None and steps == 0:  # one batch in all: it serves for both
             gradient.zero_()
-            loss = self.work.objective.loss(self.module(x), y)
+            loss = self.loss(task, x, y, weights, report)
             loss.backward()
             self.row.copy_(trial)
             self.optimizer.step(self.row, gradient, task.lr)
@@ -111,8 +124,74 @@ class Supervised:
         torch.sub(self.row, start, out=update)
         return report
 
-    def batches(self, job: Job, round_index: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The batches of a job: whole epochs, or so many steps however many epochs that takes; none if nothing came."""
+    def loss(self, task: LocalTask, x: Tensor, y: Tensor, weights: Tensor | None, report: Report) -> Tensor:
+        """What a step of a task minimises, on a batch; the report notes features where the task asks for them."""
+        objective = self.work.objective
+        with self.watched(task.features or task.attraction > 0) as seen:
+            outputs = self.module(x)
+        loss = objective.loss(outputs, y) if weights is None else (objective.loss(outputs, y, "none") * weights).mean()
+        if task.attraction and task.prototypes is not None:
+            aims = torch.from_numpy(task.prototypes).to(seen[0])[y]
+            loss = loss + task.attraction * F.mse_loss(seen[0], torch.where(aims.isnan(), seen[0].detach(), aims))
+        if task.features:
+            if report.feature_sums is None or report.feature_counts is None:
+                report.feature_sums = np.zeros((outputs.shape[1], seen[0].shape[1]))
+                report.feature_counts = np.zeros(outputs.shape[1])
+            labels = y.cpu().numpy()
+            np.add.at(report.feature_sums, labels, seen[0].detach().cpu().numpy())
+            np.add.at(report.feature_counts, labels, 1)
+        return loss
+
+    @contextmanager
+    def watched(self, wanted: bool) -> Iterator[list[Tensor]]:
+        """What goes into the last fully connected layer (n×features), batch by batch, while this is open; if wanted."""
+        seen: list[Tensor] = []
+        if not wanted:
+            yield seen
+            return
+        last = self.module.get_submodule(self.layout.linear[-1])
+        hook = last.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(1)))
+        try:
+            yield seen
+        finally:
+            hook.remove()
+
+    def mix(self, job: Job, mixing: Mixing, own: Tensor, round_index: int) -> np.ndarray:
+        """Replace some columns of the row by a mixture with one's own, and learn the mixture's weights ω on the way."""
+        columns = slice(*mixing.columns)
+        weights = torch.from_numpy(mixing.weights).to(self.row)
+        mine, apart = own[columns], self.row[columns] - own[columns]
+        if not apart.any():
+            return mixing.weights
+        x, y = self.work.shards.of(job.client, round_index)
+        count = max(1, int(mixing.share * len(y)))
+        rng = self.work.streams(job.purpose("mixing"), round_index, job.client)
+        first = int(rng.integers(0, len(y) - count + 1))
+        x, y, size = x[first : first + count], y[first : first + count], self.work.recipe.batch_size
+        seed_torch(self.work.streams.torch_seed(job.purpose("mixing"), round_index, job.client), self.row.device)
+        self.module.train()
+        losses: list[float] = []
+        while not losses or not (mixing.steady is None or self.steady(losses, mixing.steady)):
+            for samples, targets in zip(x.split(size), y.split(size), strict=True):
+                self.row[columns] = mine + weights * apart
+                self.slope.zero_()
+                loss = self.work.objective.loss(self.module(samples), targets)
+                loss.backward()
+                weights = (weights - mixing.rate * self.slope[columns] * apart).clamp(0, 1)
+            losses.append(float(loss.detach()))
+        self.row[columns] = mine + weights * apart
+        return weights.cpu().numpy()
+
+    @staticmethod
+    def steady(losses: list[float], deviation: float) -> bool:
+        """Whether the last ten of more than ten losses deviate by less than so much; a hundred are enough."""
+        return len(losses) > MOST_PASSES or (len(losses) > LATEST and float(np.std(losses[-LATEST:])) < deviation)
+
+    def batches(self, job: Job, round_index: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+        """The batches of a job: whole epochs, or so many steps however many epochs that takes; none if nothing came.
+
+        The third of each are the samples' weights, where the task states such.
+        """
         if self.work.shards.count(job.client, round_index) == 0:
             return
         task, size, epoch = job.task, self.work.recipe.batch_size, 0
@@ -121,10 +200,14 @@ class Supervised:
             left *= 2  # a step takes two batches
         while left != 0 and (left is not None or epoch < task.epochs):
             x, y = epoch_of(self.work, job, round_index, epoch)
-            for batch in zip(x.split(size), y.split(size), strict=True):
+            weights = None
+            if task.weights is not None:
+                weights = torch.from_numpy(task.weights).to(x)[order_of(self.work, job, round_index, epoch)[0].to(x.device)]
+            for begin in range(0, len(y), size):
                 if left == 0:
                     return
-                yield batch
+                batch = slice(begin, begin + size)
+                yield x[batch], y[batch], None if weights is None else weights[batch]
                 left = None if left is None else left - 1
             epoch += 1
 
@@ -147,11 +230,21 @@ class Supervised:
         return score / len(y), loss / len(y)
 
     @torch.inference_mode()
-    def scores(self, model: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
-        """Score and loss of a model (D) on every sample of a judged set (n each)."""
-        _, y = self.work.judged[data].of(None, round_index)
-        outputs = self.outputs(model, data, round_index, None, features=False)
-        return self.work.objective.scores(outputs, y), self.work.objective.loss(outputs, y, "none")
+    def scores(
+        self, model: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Score and loss of a model (D) on every sample of a judged set, or of some clients' parts of it (n each)."""
+        objective, judged = self.work.objective, self.work.judged[data]
+        self.row.copy_(model)
+        self.module.eval()
+        scores, losses = [], []
+        for client in [None] if clients is None else clients:
+            x, y = judged.of(client, round_index)
+            for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
+                outputs = self.module(samples)
+                scores.append(objective.scores(outputs, targets))
+                losses.append(objective.loss(outputs, targets, "none"))
+        return torch.cat(scores), torch.cat(losses)
 
     @torch.inference_mode()
     def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
@@ -161,14 +254,9 @@ class Supervised:
         x, _ = self.work.judged[data].of(client, round_index)
         if not features:
             return torch.cat([self.module(samples) for samples in x.split(JUDGE_BATCH)])
-        seen: list[Tensor] = []
-        last = self.module.get_submodule(self.layout.linear[-1])
-        hook = last.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(1)))
-        try:
+        with self.watched(True) as seen:
             for samples in x.split(JUDGE_BATCH):
                 self.module(samples)
-        finally:
-            hook.remove()
         return torch.cat(seen)
 
     def gradient(self, model: Tensor, data: str, client: int, out: Tensor) -> None:

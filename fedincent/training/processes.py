@@ -18,9 +18,9 @@ from torch import Tensor
 
 from fedincent.config import option
 from fedincent.errors import WorkerError
-from fedincent.federation import Job, Layout
+from fedincent.federation import Job, Layout, Report
 from fedincent.training.executor import Executor, Pair, Tick
-from fedincent.training.trainer import Report, Trainer, Workload
+from fedincent.training.trainer import Trainer, Workload
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,11 @@ class Processes(Executor):
     def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         return self.ask("judge", models, pairs, lambda client: (data, round_index, client))
 
-    def scores(self, models: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
-        each = self.ask("scores", models, [(row, None) for row in range(len(models))], lambda _: (data, round_index))
+    def scores(
+        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        pairs: list[Pair] = [(row, None) for row in range(len(models))]
+        each = self.ask("scores", models, pairs, lambda _: (data, round_index, clients))
         scores, losses = (torch.stack([torch.from_numpy(answer[k]) for answer in each]) for k in (0, 1))
         return scores, losses
 

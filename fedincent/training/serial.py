@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from fedincent.federation import Job
+from fedincent.federation import Job, Report
 from fedincent.training.executor import Executor, Pair, Tick
-from fedincent.training.trainer import Report, Workload
+from fedincent.training.trainer import Workload
 
 
 @dataclass(kw_only=True)
@@ -37,8 +37,10 @@ class Serial(Executor):
     def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         return [self.trainer.judge(models[row], data, round_index, client) for row, client in pairs]
 
-    def scores(self, models: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
-        each = [self.trainer.scores(model, data, round_index) for model in models]
+    def scores(
+        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        each = [self.trainer.scores(model, data, round_index, clients) for model in models]
         return torch.stack([score for score, _ in each]), torch.stack([loss for _, loss in each])
 
     def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:

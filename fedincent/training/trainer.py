@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor, nn
 
-from fedincent.federation import Job, Judged, Layout, Recipe, Shards, Streams
+from fedincent.federation import Job, Judged, Layout, Recipe, Report, Shards, Streams
 from fedincent.objectives import Objective
 from fedincent.training.optimizers import Memory
-
-
-@dataclass
-class Report:
-    """What a client tells of its local training."""
-
-    loss: float  # mean over the steps
-    incoming_seconds: float = 0.0  # what finding the next number took
-    incoming_loss: float = float("nan")  # of the model it was given, on its training data, where the task asks for it
 
 
 class Trainer(Protocol):
@@ -34,8 +25,10 @@ class Trainer(Protocol):
     def judge(self, model: Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
         """Mean score and loss of a model (D) on a judged set, or on a client's own part of it."""
 
-    def scores(self, model: Tensor, data: str, round_index: int = 0) -> tuple[Tensor, Tensor]:
-        """Score and loss of a model (D) on every sample of a judged set (n each)."""
+    def scores(
+        self, model: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Score and loss of a model (D) on every sample of a judged set, or of some clients' parts of it (n each)."""
 
     def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
         """What a model (D) says of every sample (n×classes), or the features it says that by (n×F)."""

@@ -19,12 +19,12 @@ from torch.func import functional_call, vmap
 
 from fedincent.config import option
 from fedincent.errors import ConfigError
-from fedincent.federation import Job
+from fedincent.federation import Job, Report
 from fedincent.training.executor import Pair, Tick
 from fedincent.training.loop import JUDGE_BATCH, Supervised, epoch_of
 from fedincent.training.optimizers import optimizer_class
 from fedincent.training.serial import Serial
-from fedincent.training.trainer import Report, Workload
+from fedincent.training.trainer import Workload
 
 log = logging.getLogger("fedincent")
 
@@ -65,7 +65,7 @@ class Vectorized(Serial):
         if len(jobs) > len(self.updates):
             self.updates = self.updates.new_zeros(len(jobs), self.layout.dim)
         reports: dict[int, Report] = {}
-        if self.one_by_one or any(job.task.inner_rate for job in jobs):
+        if self.one_by_one or not all(job.task.plain for job in jobs):
             for place, job in enumerate(jobs):
                 reports[place] = self.trainer.train(job, pool, round_index, self.updates[place])
                 tick()

@@ -81,9 +81,9 @@ def test_tasks_in_steps_go_on_from_pass_to_pass() -> None:
     work = workload()
     trainer = Supervised(work)
     batches = list(trainer.batches(Job(0, 0, LocalTask(lr=0.1, steps=7)), 0))  # 37 samples: 16, 16, 5 to a pass
-    assert [len(y) for _, y in batches] == [16, 16, 5, 16, 16, 5, 16]
+    assert [len(y) for _, y, _ in batches] == [16, 16, 5, 16, 16, 5, 16]
     assert len(list(trainer.batches(Job(0, 0, LocalTask(lr=0.1, steps=0)), 0))) == 0
-    assert [len(y) for _, y in trainer.batches(Job(1, 0, LocalTask(lr=0.1, epochs=2)), 0)] == [5, 5]
+    assert [len(y) for _, y, _ in trainer.batches(Job(1, 0, LocalTask(lr=0.1, epochs=2)), 0)] == [5, 5]
 
 
 def test_the_proximal_term_holds_the_model_back() -> None:
