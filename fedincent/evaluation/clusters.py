@@ -38,9 +38,8 @@ def cluster_summary(scores: np.ndarray, distributions: Sequence[str]) -> dict[st
 
 
 def cluster_lines(round_number: int, scores: np.ndarray, distributions: Sequence[str]) -> list[dict[str, Any]]:
-    """The same as lines of clusters.csv; clusters by the mechanism's own numbers."""
+    """The same as lines of clusters.csv, one for each cluster, by the mechanism's own numbers."""
     return [
-        {"round": round_number, "cluster": cluster, "distribution": name, "score": float(scores[row, cluster])}
-        for row, name in enumerate(distributions)
+        {"round": round_number, "cluster": cluster, **dict(zip(distributions, scores[:, cluster].tolist(), strict=True))}
         for cluster in range(scores.shape[1])
     ]

@@ -137,7 +137,7 @@ class Result:
 
     @property
     def clusters(self) -> pd.DataFrame:
-        """One row per round in which models of clusters were judged, cluster and distribution."""
+        """One row per cluster and round in which models of clusters were judged: its score on each distribution."""
         return self.frame("clusters")
 
     @property
