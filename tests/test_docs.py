@@ -53,7 +53,7 @@ def test_a_mechanism_with_two_jobs_per_client() -> None:
     """The page's Ditto: at µ = 0 a client's own model is trained alone, and the common one is FedAvg's, whatever µ."""
     python, settings, command = (blocks("add-a-mechanism.md", kind)[1] for kind in ("python", "yaml", "sh"))
     assert len(python.splitlines()) <= 45
-    own_folder("ditto", python, settings)
+    own_folder("my_ditto", python, settings)
     overrides = [*shlex.split(command)[4:], *TINY]
     os.environ["FEDINCENT_PLUGINS"] = "my_folder"
     pulled = run([*overrides, "executor=serial"])

@@ -109,14 +109,16 @@ class Processes(Executor):
 
     def ask(self, kind: str, models: Tensor, pairs: list[Pair], details: Callable[[int | None], tuple]) -> list[Any]:
         """Something about some rows of models, each for the whole of a judged set or for somebody's part."""
-        answers = []
+        answers: list[Any] = [None] * len(pairs)
         rows = list(dict.fromkeys(row for row, _ in pairs))
         for start in range(0, len(rows), len(self.models)):
             piece = {row: place for place, row in enumerate(rows[start : start + len(self.models)])}
             for row, place in piece.items():
                 self.models[place].copy_(models[row])
-            errands = [Errand(kind, piece[row], details(client)) for row, client in pairs if row in piece]
-            answers += self.spread(errands, [1] * len(errands), lambda: None)
+            places = [place for place, (row, _) in enumerate(pairs) if row in piece]
+            errands = [Errand(kind, piece[pairs[place][0]], details(pairs[place][1])) for place in places]
+            for place, answer in zip(places, self.spread(errands, [1] * len(errands), lambda: None), strict=True):
+                answers[place] = answer
         return answers
 
     def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:

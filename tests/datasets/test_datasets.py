@@ -56,6 +56,28 @@ def test_idx_files(tmp_path: Path, name: str, folder: str, packed: bool) -> None
     assert data.mean == pytest.approx((pixels.mean(),)) and data.std == pytest.approx((pixels.std(),))
 
 
+def test_emnists_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digits of ByClass are left out, the letters are 0 … 51; found where torchvision or NIST's archive puts them."""
+    rng = np.random.default_rng(0)
+    for place in ("EMNIST/raw", "EMNIST/gzip", "gzip"):
+        folder = tmp_path / place.replace("/", "-") / place
+        folder.mkdir(parents=True)
+        labels = {"train": np.array([0, 10, 61, 9, 36, 35] * 2, np.uint8), "test": np.array([5, 10, 61], np.uint8)}
+        images = {split: rng.integers(0, 256, (len(y), 28, 28), dtype=np.uint8) for split, y in labels.items()}
+        for split in labels:
+            for kind, array in (("images-idx3", images[split]), ("labels-idx1", labels[split])):
+                (folder / f"emnist-byclass-{split}-{kind}-ubyte.gz").write_bytes(gzip.compress(idx(array)))
+        found = get("dataset=emnist", f"dataset.root={tmp_path / place.replace('/', '-')}")
+        assert found.y_train.tolist() == [0, 51, 26, 25] * 2 and found.y_test.tolist() == [0, 51]
+        assert found.n_classes == 52 and (found.x_test[..., 0] == images["test"][1:]).all()
+    with pytest.raises(DataError, match=r"emnist-byclass.*\n.*fedincent data fetch emnist"):
+        get("dataset=emnist", f"dataset.root={tmp_path}")
+    monkeypatch.setattr("fedincent.datasets.image.fetch", lambda *given, **choices: None)
+    dataset = compose(["dataset=emnist", f"dataset.root={tmp_path / 'gzip'}"]).dataset
+    with pytest.raises(DataError, match="is not the official file"):
+        dataset.download(tmp_path / "gzip")
+
+
 def test_a_system_copy_is_found_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fedincent.datasets.image import FashionMNIST
 

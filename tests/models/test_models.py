@@ -41,6 +41,24 @@ def test_cnn(side: int, channels: int, classes: int, dim: int) -> None:
     assert module(torch.zeros(3, channels, side, side)).shape == (3, classes)
 
 
+@pytest.mark.parametrize(("side", "channels", "classes", "dim"), [(32, 3, 10, 496_074), (28, 1, 52, 500_916)])
+def test_cnn4_is_the_papers(side: int, channels: int, classes: int, dim: int) -> None:
+    """3,136 numbers go into the fully connected layer at both sizes, 128 into the last; no dropout when judged."""
+    module = build("cnn4", data("image", (side, side, channels), classes))
+    assert Layout(module).dim == dim
+    images = torch.randn(3, channels, side, side)
+    module.eval()
+    with torch.no_grad():
+        torch.testing.assert_close(module(images), module(images))
+        first = module(images)
+    with torch.inference_mode():
+        torch.testing.assert_close(module(images).clone(), first, rtol=1e-3, atol=1e-4)
+    module.train()
+    assert not torch.equal(module(images), module(images))
+    with pytest.raises(ConfigError, match="must be two shares"):
+        build("cnn4", data("image", (28, 28, 1)), "model.dropout=[0.5]")
+
+
 def test_resnet18_has_the_papers_norms_and_stem() -> None:
     module = build("resnet18", data("image", (32, 32, 3), 100))
     norms = [m for m in module.modules() if isinstance(m, nn.GroupNorm)]

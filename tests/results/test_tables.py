@@ -58,7 +58,9 @@ def test_every_printed_number_has_its_cell(name: str) -> None:
     printed = printed_numbers(table)
     if name == "iafl-3":  # only prose numbers are known, of a setting the paper does not name
         return
-    ours = {"electricity_load"} | ({"classes_10"} if name == "fye-13" else set())  # rows of our own beside the paper's
+    ours = {"electricity_load", "fmnist_stand_in"} | (
+        {"classes_10"} if name == "fye-13" else set()
+    )  # rows of our own beside the paper's
     rows = [row for row in table.rows if not ours & set(row)]
     wanted = {(d, s, m, table.metric_at(d, metric)) for d, s in rows for m in table.columns for metric in table.metrics}
     assert wanted == {key for key in printed if not key[3].endswith("_change")}  # differences of two rows
@@ -200,6 +202,9 @@ def small_figure(name: str) -> list[str]:
         size = ["partition.size=40"] if static else ["stream.per_round=1"]
         return ["dataset=digits", "model=logistic", "rounds=38", "n_clients=30", "per_round=4", "executor=serial", *size]
     few = ["rounds=3", "n_clients=8", "executor=serial"]
+    if name.startswith("ipfl"):
+        own = ["partition.samples=40", "partition.test_samples=20", "per_round=4", "eval_every=1"]
+        return ["dataset=digits", "model=logistic", *few, *own]
     if not name.startswith("incfl"):
         size = ["partition.size=30"] if name.startswith("cgsv") else []
         return ["dataset=digits", "model=logistic", *few, *size]

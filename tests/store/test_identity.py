@@ -38,6 +38,8 @@ def other_value(owner: type, field: dataclasses.Field, value: Any) -> Any:
         return next(choice for choice in limits["choices"] if choice != value)
     if isinstance(value, bool):
         return not value
+    if hint.startswith("tuple[tuple"):
+        return [[0], [1]]
     if isinstance(value, tuple | list):
         return [*value, (value or [1])[-1]]
     if isinstance(value, int | float):

@@ -13,12 +13,12 @@ from torch import nn
 
 from fedincent.errors import ConfigError, WorkerError
 from fedincent.federation import Job, Judged, Layout, LocalTask, Recipe, Shards, Streams
-from fedincent.federation.jobs import numbered
+from fedincent.federation.jobs import Mixing, numbered
 from fedincent.federation.predictors import Mixture, NearestPrototype
 from fedincent.objectives import Classification
 from fedincent.training import Workload
 from fedincent.training.augment import crop_and_flip
-from fedincent.training.executor import Executor, distinct_rows
+from fedincent.training.executor import Executor, Pair, distinct_rows
 from fedincent.training.loop import Supervised, epoch_of
 from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial
@@ -405,3 +405,87 @@ def test_predictors_that_are_no_single_row(executor: Executor) -> None:
     features = torch.relu(nets[0][0](x))
     wanted = (torch.cdist(features, prototypes).argmin(1) == y).double().mean()
     assert float(nearest[0]) == pytest.approx(float(wanted))
+
+
+@pytest.mark.parametrize("executor", [Serial(), Processes(workers=2)])
+def test_pairs_of_models_and_clients_come_back_in_their_order(executor: Executor) -> None:
+    """More models than the shared block has rows, in a mixed order."""
+    work = workload()
+    rows = Layout(work.module).flatten(work.module) + torch.arange(9)[:, None] * 0.1
+    work.judged["own"] = Judged(work.shards.x, work.shards.y, clients=work.shards.bounds)
+    pairs: list[Pair] = [(8, 1), (0, 0), (5, 2), (8, 0), (1, None), (0, 2)]
+    trainer = Supervised(work)
+    wanted = [trainer.judge(rows[row], "own", 0, client) for row, client in pairs]
+    executor.open(work)
+    try:
+        assert executor.judge_pairs(rows, pairs, "own", 0) == wanted
+        some = executor.scores(rows[:2], "own", 0, [2, 0])
+        whole = executor.scores(rows[:2], "own", 0)
+        bounds = work.shards.bounds
+        order = [*range(bounds[2], bounds[3]), *range(bounds[0], bounds[1])]
+        for part, everything in zip(some, whole, strict=True):
+            torch.testing.assert_close(part, everything[:, order])
+    finally:
+        executor.close()
+
+
+def test_weights_of_samples_by_hand() -> None:
+    """Weights of 1 change nothing; weights of 2 are twice the rate."""
+    work = workload(optimizer="sgd")
+    start = Layout(work.module).flatten(work.module)[None]
+    count = work.shards.count(1)
+    moved = []
+    for weights, lr in ((None, 0.2), (np.ones(count, np.float32), 0.2), (np.full(count, 2, np.float32), 0.1)):
+        update = torch.zeros_like(start[0])
+        Supervised(work).train(Job(1, 0, LocalTask(lr=lr, epochs=2, weights=weights)), start, 0, update)
+        moved.append(update)
+    torch.testing.assert_close(moved[1], moved[0])
+    torch.testing.assert_close(moved[2], moved[0])
+
+
+def test_prototypes_draw_features_and_features_are_reported() -> None:
+    """One step by hand: CE + λ·mean (features − C_y)², a class without a prototype adds nothing."""
+    work = workload(optimizer="sgd")
+    layout, module = Layout(work.module), work.module
+    start = layout.flatten(module)[None]
+    outputs, features = layout.shapes[f"{layout.linear[-1]}.weight"]
+    aims = np.random.default_rng(0).standard_normal((outputs, features)).astype(np.float32)
+    aims[0] = np.nan
+    update, x, y = torch.zeros_like(start[0]), *work.shards.of(1)
+    task = LocalTask(lr=0.1, prototypes=aims, attraction=0.7, features=True)
+    report = Supervised(work).train(Job(1, 0, task), start, 0, update)
+    seen: list[torch.Tensor] = []
+    module.get_submodule(layout.linear[-1]).register_forward_pre_hook(lambda m, inputs: seen.append(inputs[0]))
+    layout.bind(module, start[0].clone(), torch.zeros_like(start[0]))
+    loss = torch.nn.functional.cross_entropy(module(x), y)
+    gap = torch.where(y[:, None] > 0, seen[0] - torch.from_numpy(aims)[y].nan_to_num(), torch.zeros(()))
+    loss = loss + 0.7 * (gap**2).mean()
+    gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(module.parameters()))])
+    torch.testing.assert_close(update, -0.1 * gradient, rtol=1e-4, atol=1e-6)
+    assert report.feature_counts.tolist() == np.bincount(y, minlength=outputs).tolist()
+    wanted = torch.zeros(outputs, features).index_add_(0, y, seen[0].detach())
+    np.testing.assert_allclose(report.feature_sums, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_learning_to_mix_by_hand() -> None:
+    """One batch: ω = 1 − η·∇F∘(w − θ_i), at the common model; then the last layer is θ_i + ω∘(w − θ_i)."""
+    work = workload(optimizer="sgd", batch_size=100)
+    layout = Layout(work.module)
+    common = layout.flatten(work.module)
+    own = common + 0.3
+    columns = (list(layout.columns.values())[-2].start, layout.dim)
+    mixing = Mixing(1, columns, np.ones(columns[1] - columns[0], np.float32), rate=2.0, share=1.0)
+    trainer, update = Supervised(work), torch.zeros_like(common)
+    task = LocalTask(lr=0.1, epochs=0, mixing=mixing)
+    report = trainer.train(Job(1, 0, task), torch.stack([common, own]), 0, update)
+    part = slice(*columns)
+    slope = torch.zeros_like(common)
+    work.judged["train"] = Judged(work.shards.x, work.shards.y, clients=work.shards.bounds)
+    trainer.gradient(common, "train", 1, slope)
+    slope /= work.shards.count(1)
+    wanted = (1 - 2.0 * slope[part] * (common - own)[part]).clamp(0, 1)
+    np.testing.assert_allclose(report.mixing_weights, wanted, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(update[part], (wanted - 1) * (common - own)[part], rtol=1e-3, atol=1e-6)
+    assert not update[: columns[0]].any()
+    again = trainer.train(Job(1, 0, task), torch.stack([common, common]), 0, update)
+    assert again.mixing_weights is mixing.weights and not update.any()  # nothing to mix
