@@ -38,6 +38,12 @@ CASES: dict[str, str] = {
         for name in ("fedavg", "incfl", "mw_fed", "qffl", "per_fedavg", "fedprox")
     },
     "own_tests_without_unseen": "mechanism=iafl client_test_fraction=0.4 tune_epochs=1 eval_every=2",
+    **{
+        f"mixture_{name}": f"mechanism={name} partition=mixture client_validation_fraction=0.2 reference=fedavg per_round=4"
+        for name in ("ditto", "fedala", "fedem", "fedfomo", "fedproto", "fedsoft", "ifca", "ipfl", "per_fedavg")
+    },
+    "mixture_turned": "mechanism=ipfl partition=mixture partition.by=rotation client_validation_fraction=0.2",
+    "cnn4": "model=cnn4 rounds=1 dataset.size=28",
     "cnn": "model=cnn",
     "cnn_augmented": "model=cnn training.augment=crop_flip rounds=2",
     "cnn3": "model=cnn3 rounds=1 dataset.size=28",
