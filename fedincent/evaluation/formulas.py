@@ -120,6 +120,11 @@ def preference(whose: str) -> Formula:
     return lambda c: preferred(*(c[name] for name in names))
 
 
+def margin(reward: str, alone: str) -> Formula:
+    """How much lower the first loss is, in sum over the clients that gain."""
+    return lambda c: float((c[alone] - c[reward]).clip(min=0).sum())
+
+
 def told(name: str, label: str, meaning: str, digits: int = 2) -> Metric:
     """A number that a mechanism itself puts into the summary."""
     return Metric(name, label, meaning, ("told by the mechanism",), lambda columns: None, digits=digits)

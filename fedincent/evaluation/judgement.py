@@ -81,6 +81,9 @@ class Judgement:
             clients[f"held_out_{self.score}"] = self.judge(models, "held_out")[0].numpy()
         if importance is not None:
             clients["importance"], clients[f"train_loss{suffix}"] = columns["importance"], columns["train_loss"]
+        if self.config.client_validation_fraction > 0:
+            name = f"validation_{self.score}"
+            columns[name] = clients[f"{name}{suffix}"] = self.judge(models, "validation", own=True)[0].numpy()
         if "own_loss" in columns:
             for what in (f"own_{self.score}", "own_loss"):
                 clients[f"{what}{suffix}"] = columns[what]

@@ -42,6 +42,7 @@ def columns_of(frames: Mapping[str, pd.DataFrame], suffix: str, config: Mapping[
         if f"{what}{suffix}" in clients or f"own_{what}{suffix}" in clients:
             columns |= named(clients, f"own_{what}{suffix}", f"own_{what}")
             columns |= named(clients, f"{reference}_own_{what}", f"reference_own_{what}")
+            columns |= named(clients, f"validation_{what}{suffix}", f"validation_{what}")
     if f"incentive_gap{suffix}" in clients:
         columns["reference_own_loss"] = columns["own_loss"] - clients[f"incentive_gap{suffix}"]
     columns |= named(clients, "importance", "importance") | named(clients, f"train_loss{suffix}", "train_loss")

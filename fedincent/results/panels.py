@@ -150,10 +150,13 @@ def draw_cdf(axis: Any, panel: Panel) -> None:
 
 
 def draw_clients(axis: Any, panel: Panel) -> None:
-    """The clients' final state, side by side."""
-    clients, column = panel.run.clients, panel.column
-    axis.plot(clients.client, in_percent(clients[column], column), "o-", color="0.3")
+    """The clients' final state, side by side, for every line."""
+    for (line, run), style in zip(panel.lines.items(), styles(len(panel.lines)), strict=True):
+        clients, column = run.clients, panel.column
+        axis.plot(clients.client, in_percent(clients[column], column), label=line, marker="o", markersize=4, **style)
     axis.set_xlabel("client")
+    if len(panel.lines) > 1:
+        axis.legend(fontsize=7, framealpha=0.8)
 
 
 def draw_progress(axis: Any, panel: Panel) -> None:

@@ -19,7 +19,9 @@ from scipy.optimize import elementwise
 from scipy.special import expit
 
 Drawing = Callable[[Any], None]
+EPSILON = 1e-3  # of the server's adaptive rate
 FIRST_STEP = 0.1  # of the search for a bracket, in standard deviations of an empirical mean
+LEAST_IPR = float(np.exp(-1)) / 16  # theorem B.1 where the empirical means have variance 1
 REACH = 1e-3  # how far around the minimiser's answer its stationary point is looked for
 
 
@@ -107,11 +109,14 @@ def participation(truth: Sequence[float], draws: int, seed: Sequence[int]) -> di
 
 
 def two_clients(largest: float, points: int, draws: int, shown: Sequence[float], seed: int) -> tuple[pd.DataFrame, Drawing]:
-    """Figure 4: IPR against heterogeneity γ_G² = ((θ_2 − θ_1)/2)² with lemma B.1's bound; IncFL's objective at some γ_G²."""
+    """Figure 4: IPR against heterogeneity γ_G² = ((θ_2 − θ_1)/2)² with the bounds; IncFL's objective at some γ_G².
+
+    Lemma B.1: FedAvg's is at most 2·exp(−γ_G²/(5γ²)); theorem B.1: IncFL's at least exp(−1/γ²)/16; γ² = 1 here.
+    """
     rows = []
     for place, spread in enumerate(np.linspace(0, largest, points)):
         ipr = participation([0.0, 2 * float(np.sqrt(spread))], draws, [seed, place])
-        rows.append({"heterogeneity": spread, "bound": 2 * np.exp(-spread / 5), **ipr})
+        rows.append({"heterogeneity": spread, "bound": 2 * np.exp(-spread / 5), "least": LEAST_IPR, **ipr})
     table = pd.DataFrame(rows)
 
     def draw(picture: Any) -> None:
@@ -120,6 +125,7 @@ def two_clients(largest: float, points: int, draws: int, shown: Sequence[float],
         left.plot(table.heterogeneity, table["FedAvg"], "--s", color="0.45", markersize=6, fillstyle="none", label="FedAvg")
         left.plot(table.heterogeneity, table["IncFL with ReLU"], ":x", color="0.25", markersize=5, label="IncFL with ReLU")
         left.plot(table.heterogeneity, table.bound, "-.", color="0.6", label="bound on FedAvg, 2·exp(−γ_G²/5)")
+        left.plot(table.heterogeneity, table.least, "--", color="0.6", linewidth=1, label="IncFL's least, exp(−1)/16")
         left.set(xlabel="heterogeneity γ_G²", ylabel="IPR", ylim=(0, 1))
         along = np.linspace(-2 - np.sqrt(max(shown)), 2 + np.sqrt(max(shown)), 400)
         for spread, style in zip(shown, ("-", "--", ":", "-."), strict=False):
@@ -174,6 +180,45 @@ def learning_rate(shown: Sequence[float], epsilon: float, points: int) -> tuple[
         finish(axis)
 
     return table, draw
+
+
+def gradient_norms(
+    horizons: Sequence[int], clients: int, per_round: int, steps: int, spread: float, noise: float, draws: int, seed: int
+) -> tuple[pd.DataFrame, Drawing]:
+    """Theorem C.1: how small the gradient of IncFL's objective gets within T rounds of algorithm 1, for some T.
+
+    M clients estimate means, F_k(w) = (w − θ̂_k)²; m train a round, τ noisy steps of rate 1/(√T·τ) each, the server's rate
+    is √(τm) over Σ q + ε. The bound falls as 1/√T.
+    """
+    rows = []
+    for horizon in horizons:
+        smallest = []
+        for draw in range(draws):
+            rng = np.random.default_rng([seed, draw])
+            means = spread * rng.standard_normal(clients)
+            w, best = spread * 2.0, np.inf
+            rate = 1 / (np.sqrt(horizon) * steps)
+            for _ in range(horizon):
+                best = min(best, float(np.mean(sigmoid_slope((w - means) ** 2) * 2 * (w - means)) ** 2))
+                chosen = rng.permutation(clients)[:per_round]
+                local = np.full(per_round, w)
+                for _ in range(steps):
+                    local -= rate * (2 * (local - means[chosen]) + noise * rng.standard_normal(per_round))
+                q = sigmoid_slope((w - means[chosen]) ** 2)
+                w += np.sqrt(steps * per_round) * float(q @ (local - w)) / (q.sum() + EPSILON)
+            smallest.append(best)
+        rows.append({"rounds": horizon, "gradient": float(np.mean(smallest))})
+    table = pd.DataFrame(rows)
+
+    def draw_norms(picture: Any) -> None:
+        axis = picture.subplots()
+        axis.plot(table.rounds, table.gradient, "-o", color="0.2", label="smallest ‖∇F̃‖² within T rounds, mean over draws")
+        line = table.gradient.iloc[0] * np.sqrt(table.rounds.iloc[0] / table.rounds)
+        axis.plot(table.rounds, line, ":", color="0.5", label="1/√T through the first")
+        axis.set(xlabel="rounds T", ylabel="‖∇F̃‖²", xscale="log", yscale="log")
+        finish(axis)
+
+    return table, draw_norms
 
 
 def objective(along: np.ndarray, means: np.ndarray) -> np.ndarray:

@@ -217,6 +217,7 @@ def incentives(clients: int, cost: float, ceiling: float, kappa: float, start: f
 def tidy(*axes: Any) -> None:
     """A grid, a legend, no box."""
     for axis in axes:
+        axis.set_axisbelow(True)
         axis.grid(True, color="0.9")
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(fontsize=7.5)

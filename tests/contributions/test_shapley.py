@@ -152,3 +152,28 @@ def test_linear_is_exact_for_two() -> None:
 
 def test_orders_for_a_cosine_are_four_times_as_many() -> None:
     assert shapley.permutations_for(0.1, 0.1, 10) == 1060 and shapley.permutations_for(0.1, 0.1, 10, width=4.0) == 4239
+
+
+@given(st.integers(2, 5), st.integers(0, 1000), st.integers(0, 31))
+@settings(max_examples=60, deadline=None)
+def test_properties_3_to_5(n: int, seed: int, raised: int) -> None:
+    """Xu et al. 2021, A.1: who adds more everywhere gets more; nobody of a coalition loses when it alone is worth more;
+    nor does i when every coalition with i is."""
+    rng = np.random.default_rng(seed)
+    worth = rng.random(2**n)
+    values = shapley.exact(table_game(worth), n)
+    codes = np.arange(2**n)
+    members = (codes[:, None] >> np.arange(n) & 1).astype(bool)
+    coalition = raised % 2**n
+    more = worth.copy()
+    more[coalition] += rng.random()
+    lifted = shapley.exact(table_game(more), n)
+    assert (lifted[members[coalition]] >= values[members[coalition]] - 1e-12).all()  # P4
+    with_first = np.where(members[:, 0], worth + rng.random(2**n), worth)
+    assert shapley.exact(table_game(with_first), n)[0] >= values[0] - 1e-12  # P5
+    both = members[:, 0] == members[:, 1]
+    swapped = worth[np.where(both, codes, codes ^ 3)]  # the game in which 0 and 1 have changed places
+    stronger = np.where(members[:, 0] & ~members[:, 1], np.maximum(worth, swapped) + 0.01, worth)
+    stronger = np.where(members[:, 1] & ~members[:, 0], np.minimum(worth, swapped), stronger)
+    ranked = shapley.exact(table_game(stronger), n)
+    assert ranked[0] > ranked[1]  # P3

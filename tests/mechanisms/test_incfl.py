@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedincent.cli import main
 from fedincent.config.compose import compose
 from fedincent.errors import ConfigError
 from fedincent.federation import Recipe
@@ -203,3 +204,15 @@ def test_tuning_twice_reads_nothing_overwritten(tiny: list[str]) -> None:
     for executor in ("serial", "processes"):
         result = run(compose([*line, f"executor={executor}", f"results_dir={executor}"]), View())
         assert abs(result.summary["accuracy_mean_tuned"] - result.summary["accuracy_mean"]) < 0.1
+
+
+def test_the_margin_and_a_choice_by_validation(capsys: pytest.CaptureFixture[str]) -> None:
+    """The margin sums what those that gain gain; a rate is chosen by the clients' own validation samples (app. F.1)."""
+    line = [*OWN, "mechanism=incfl", "client_validation_fraction=0.25", "unseen_clients=0"]
+    found = run(compose(line), View())
+    gap = found.clients.incentive_gap
+    assert found.summary["incentive_margin"] == pytest.approx(-gap[gap < 0].sum())
+    assert found.summary["validation_accuracy_mean"] == pytest.approx(found.clients.validation_accuracy.mean())
+    main(["run", "-m", *line, "training.lr=0.0001,0.05"])
+    main(["table", "--sweep", "training.lr", "--metric", "validation_accuracy_mean"])
+    assert "validation" in capsys.readouterr().out

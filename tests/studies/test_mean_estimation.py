@@ -85,3 +85,11 @@ def test_what_figures_5_and_6_show(own_results: Path) -> None:
     by_hand = 1 / (2 * expit(6.0) * expit(-6.0) + 0.001)  # at w = 0, both means √6 away
     assert np.interp(0, rates.index, rates["6"]) == pytest.approx(by_hand, rel=0.01)
     assert rates["6"].iloc[200] > 10 * rates["0.5"].iloc[200]
+
+
+def test_theorem_b1s_bound_is_below_and_theorem_c1s_gradient_falls() -> None:
+    table, _ = study.two_clients(8.0, 5, 2000, [0.5], 0)
+    assert (table["IncFL"] >= table.least).all() and table.least.iloc[0] == pytest.approx(np.exp(-1) / 16)
+    norms, _ = study.gradient_norms([10, 100, 1000], 6, 3, 4, 1.0, 1.0, 10, 0)
+    slope = np.diff(np.log(norms.gradient)) / np.diff(np.log(norms.rounds))
+    assert (slope <= -0.5).all()  # at least as fast as 1/√T
