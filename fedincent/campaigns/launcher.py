@@ -62,6 +62,16 @@ class Launcher(Component):
     def __post_init__(self) -> None:
         self.at_once: int | None = None
 
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the runs are carried out on GPUs, where they do not say."""
+        return bool(getattr(self, "gpus", 0))
+
+    @property
+    def numerics(self) -> str:
+        """In which numerics runs are computed that do not say: what they build on must be in the same."""
+        return "cuda" if self.on_gpu else "exact"
+
     def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
         """Get ready to carry out runs, so many at once (none: as the engine likes); the handles of those still in flight
         from an earlier time, by tag."""

@@ -36,12 +36,25 @@ GRACE = 10.0  # seconds for the checkpoint of a run that is to end
 SERVER_GONE = 255  # what multiprocessing says of a process whose fork server died
 
 
+def gpu_here() -> bool:
+    """Whether this machine has a GPU that torch can use; where there is no driver, torch need not be asked."""
+    if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
 @dataclass(kw_only=True)
 class Local(Launcher):
-    """As many processes at once as there are cores (or --jobs)."""
+    """As many processes at once as there are cores (or --jobs); where there is a GPU, one after the other on that."""
+
+    @property
+    def on_gpu(self) -> bool:
+        return gpu_here()
 
     def open(self, results_dir: Path, at_once: int | None) -> dict[str, str]:
-        self.results_dir, self.at_once = results_dir, at_once or cores()
+        self.results_dir, self.at_once = results_dir, at_once or (1 if self.on_gpu else cores())
         self.processes: dict[str, tuple[ForkServerProcess, Order]] = {}
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)
@@ -53,7 +66,7 @@ class Local(Launcher):
         for order in orders:
             log = log_of(order, self.results_dir)
             log.parent.mkdir(parents=True, exist_ok=True)
-            arguments = overrides_of(order, self.results_dir, 0)
+            arguments = overrides_of(order, self.results_dir, int(self.on_gpu))
             process = self.context.Process(target=carry, args=(arguments, str(log), dict(os.environ), self.listened))
             process.start()
             handles.append(str(process.pid))

@@ -58,8 +58,11 @@ def outdated(found: Result, metrics: Iterable[str]) -> bool:
     return False
 
 
-def missing_jobs(wishes: Iterable[Wish], index: Index) -> dict[Key, Job]:
-    """The runs that are wanted and not stored, by key; what they build on and is missing comes as jobs of their own."""
+def missing_jobs(wishes: Iterable[Wish], index: Index, numerics: str = "") -> dict[Key, Job]:
+    """The runs that are wanted and not stored, by key; what they build on and is missing comes as jobs of their own.
+
+    numerics: in which what does not say will be computed; what it builds on must be there in the same.
+    """
     jobs: dict[Key, Job] = {}
     for overrides, config, metrics in wishes:
         found = index.find(config)
@@ -67,7 +70,7 @@ def missing_jobs(wishes: Iterable[Wish], index: Index) -> dict[Key, Job]:
         if found and found.has_curve(config.eval_every) and not again and not config.force:
             continue
         others = {key_of_config(other): other for other in references(config).values()}
-        missing = {key: other for key, other in others.items() if index.find(other) is None}
+        missing = {key: other for key, other in others.items() if index.find(other, numerics) is None}
         for key, other in missing.items():
             if key not in jobs:
                 line = line_of(other)
@@ -238,7 +241,7 @@ def run_missing(
         raise ConfigError(
             "--jobs", at_once, "cannot be kept to with --detach, which puts all jobs into SLURM's queue at once"
         )
-    jobs = missing_jobs(wishes, Index(results_dir))
+    jobs = missing_jobs(wishes, Index(results_dir), launcher.numerics)
     if dry_run:
         folder = os.environ.get("FEDINCENT_PLUGINS")
         plugins = f"--plugins {shlex.quote(folder)} " if folder else ""

@@ -207,6 +207,8 @@ def carry(
     board.note.remote(order.tag, f"{socket.gethostname()}, process {os.getpid()}")
     if Path(folder).is_dir():
         os.chdir(folder)  # so that relative paths mean the same as on the command line
+    if 0 < gpus < 1:
+        os.environ["FEDINCENT_GPU_SHARE"] = str(gpus)  # others are on the same card
     there = Path(results_dir)
     if token and marker_of(there, token).is_file():
         error, output = run_here(overrides_of(order, there, gpus))

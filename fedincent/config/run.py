@@ -81,6 +81,9 @@ class Config:
     )
     tune_steps: int = option("the same in steps", low=0, neutral=0)
     device: str = option("where to compute", choices=("auto", "cpu", "cuda"))
+    fast_gpu: bool = option(
+        "on a GPU: TF32 and whatever kernels are fastest; such runs need not repeat to the last bit", neutral=False
+    )
     force: bool = option("run anew even if the result is there")
     results_dir: str = option("folder of results")
     checkpoint_every: float = option("seconds between checkpoints", low=0)

@@ -68,8 +68,9 @@ class NearestPrototype:
         return [client]
 
     def outputs(self, parts: list[Tensor], client: int) -> Tensor:
-        known = ~self.prototypes.isnan().any(1)
-        distance = torch.cdist(parts[0], self.prototypes[known].to(parts[0])) ** 2
-        outputs = torch.full((len(distance), len(known)), -torch.inf)
+        prototypes = self.prototypes.to(parts[0])
+        known = ~prototypes.isnan().any(1)
+        distance = torch.cdist(parts[0], prototypes[known]) ** 2
+        outputs = distance.new_full((len(distance), len(known)), -torch.inf)
         outputs[:, known] = -distance
         return outputs

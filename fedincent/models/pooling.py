@@ -1,4 +1,4 @@
-"""2×2 max-pooling and relu in one, cheap on a CPU: first the two rows of a window, then the two columns.
+"""2×2 max-pooling and relu in one, the same on CPU and GPU: first the two rows of a window, then the two columns.
 
 The library's kernel notes where each maximum was; finding that out again in the backward pass, from the values, costs less
 than noting it. Among equal values the right column goes first, in it the lower one (the library: the upper left first).
@@ -15,7 +15,7 @@ from torch import Tensor
 
 def halve(x: Tensor) -> Tensor:
     """relu of the maximum of each 2×2 window of …×height×width; an odd last row or column is left out."""
-    if x.device.type != "cpu" or x.is_mkldnn:
+    if x.is_mkldnn:
         return F.relu(F.max_pool2d(x, 2))
     if x.shape[-2] % 2 or x.shape[-1] % 2:
         x = x[..., : x.shape[-2] // 2 * 2, : x.shape[-1] // 2 * 2]

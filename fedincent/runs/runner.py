@@ -40,7 +40,11 @@ def complete(stage: Stage, config: Config) -> Result:
         folder.save_config(config.raw)
         others = {name: complete(stage, other) for name, other in references(config).items()}
         try:
-            return Session(stage, config, folder, others).play()
+            session = Session(stage, config, folder, others)
+            try:
+                return session.play()
+            finally:
+                session.end()
         except BaseException:
             config.logger.failed()
             raise

@@ -82,13 +82,14 @@ class Session:
         with listening(view.message) as interrupt:
             for index in range(len(self.history), rounds):
                 self.history.append(self.play_round(index))
-                if interrupt.asked or time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
+                ending = interrupt.asked  # who asks from here on is heard after the next round, with a checkpoint of that
+                if ending or time.monotonic() - saved >= config.checkpoint_every or index + 1 == rounds:
                     self.save()
                     saved = time.monotonic()
                 if self.watched:
                     config.logger.round_done(self.history[-1])
                 view.round_done(self.judgement.shown(self.history[-1]))
-                if interrupt.asked:
+                if ending:
                     raise KeyboardInterrupt
         result = self.judge_and_store()
         if self.watched:
@@ -153,6 +154,7 @@ class Session:
             solo = LocalTask(lr=recipe.lr, steps=config.solo_steps)
             round.jobs = [dataclasses.replace(job, task=solo) for job in round.jobs]
         updates = self.train(round, pool)
+        self.wait()
         if not self.alone:  # who trains alone sends nothing
             config.behaviour.send(round, updates)
         if self.observer is not None:
@@ -160,6 +162,7 @@ class Session:
             round.note("importance", lambda: importance)
         begun, judging = time.perf_counter(), self.seconds["judging"]
         mechanism.receive(round, updates)
+        self.wait()
         validation = self.seconds["judging"] - judging
         self.seconds["judging"] = judging
         self.seconds["validation"] += validation
@@ -218,12 +221,15 @@ class Session:
         self.seconds["validation"] += looking  # at the incoming model, which is no training
         self.seconds["training"] += time.perf_counter() - begun - looking
         round.reports = reports
-        for job, report, update in zip(round.jobs, reports, updates, strict=True):
+        lengths = (
+            torch.linalg.vector_norm(updates, ord=torch.inf, dim=1).tolist() if len(updates) else []
+        )  # nan and inf show
+        for job, report, update, length in zip(round.jobs, reports, updates, lengths, strict=True):
             client = job.client
             if job.slot == 0:
                 round.losses[client] = report.loss
                 round.incoming_losses[client] = report.incoming_loss
-            if not (np.isfinite(report.loss) and bool(update.isfinite().all())):
+            if not (np.isfinite(report.loss) and np.isfinite(length)):
                 facts = f"client {client} diverged in round {round.index + 1} at learning rate {job.task.lr:g}"
                 if not bool(pool[job.row].isfinite().all()):
                     raise DivergenceError(
@@ -242,6 +248,17 @@ class Session:
     def judge(self, models: Given, data: str, own: bool = False) -> tuple[Tensor, Tensor]:
         """Score and loss of models, with the time it takes accounted for."""
         return self.timed(lambda: self.stage.executor.judge(models, data, self.round_index, own))
+
+    def wait(self) -> None:
+        """Until a GPU has done what was asked of it: else its work would be booked on whoever looks next."""
+        if self.stage.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def end(self) -> None:
+        """Let go of what holds on to one another, so that memory is free when the last name for it is gone."""
+        for part in self.stateful().values():
+            part.__dict__.pop("federation", None)
+        self.__dict__.pop("judgement")
 
     def timed(self, judging: Any) -> Any:
         """What judging gives, with its time accounted for."""

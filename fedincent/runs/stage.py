@@ -35,6 +35,8 @@ class Stage:
         self.objective = objective_of(self.data)
         self.check()
         self.device = pick_device(config.device)
+        if self.device.type == "cuda":
+            repeatable(not config.fast_gpu)
         self.streams = Streams(config.seed)
         self.module = self.build("model")
         self.layout = Layout(self.module)
@@ -238,9 +240,12 @@ class Stage:
         return self.chosen
 
     def close(self) -> None:
-        """Let the executor go, if it was ever used."""
+        """Let the executor go, if it was ever used, and all that is large: a sweep's next run wants the memory."""
         if "executor" in self.__dict__:
             self.executor.close()
+            del self.executor.work
+        for name in ("executor", "federation", "unseen", "initial"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def federation(self) -> Federation:
@@ -280,6 +285,14 @@ class Stage:
         bounds = self.executor.work.judged[data].clients
         assert bounds is not None, f"the set {data} is not grouped by client"
         return bounds
+
+
+def repeatable(wanted: bool) -> None:
+    """Whether a GPU computes in full float32, by kernels that repeat to the bit: IPR and resuming ask for it."""
+    torch.backends.cuda.matmul.allow_tf32 = not wanted
+    torch.backends.cudnn.allow_tf32 = not wanted
+    torch.backends.cudnn.deterministic = wanted
+    torch.backends.cudnn.benchmark = not wanted
 
 
 def pick_device(name: str) -> torch.device:

@@ -14,7 +14,7 @@ from fedincent.datasets.cache import load
 SCHEMA = 1  # of identities; raise it when what follows changes its form, and say below how to read the older one
 STAGE = (
     *("seed", "n_clients", "rounds", "held_out", "on_divergence", "client_test_fraction", "unseen_clients", "solo_steps"),
-    *("client_test_from", "client_validation_fraction", "protocol"),
+    *("client_test_from", "client_validation_fraction", "protocol", "fast_gpu"),
 )
 TOGETHER = ("participation", "per_round", "ipr_strict", "trace", "trace_loss", "tune_epochs", "tune_steps", "reference")
 STAGE_PARTS = ("training", "partition", "model", "stream", "disturbance")

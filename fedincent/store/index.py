@@ -87,9 +87,11 @@ class Index:
         self.results[result.name] = result
         self.by_key.setdefault((key.data, key.rest), []).append(result)
 
-    def find(self, config: Config) -> Result | None:
-        """The run that a configuration describes, the newest if there are several."""
+    def find(self, config: Config, numerics: str = "") -> Result | None:
+        """The run that a configuration describes, the newest if there are several; in some numerics where it names none."""
         key = key_of_config(config)
+        if numerics and (not key.numerics or numerics in key.numerics):
+            key = key._replace(numerics=(numerics,))
         if len(self.prints.get(key.data, ())) > 1 and key.data not in self.here:
             self.here[key.data] = fingerprint_here(config.dataset)
         return self.get(key, config.eval_every)

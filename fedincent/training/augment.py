@@ -22,6 +22,6 @@ def crop_and_flip(x: Tensor, order: Tensor, black: Tensor, rng: np.random.Genera
     columns[flipped] = columns[flipped, ::-1]
     outside = ((rows < 0) | (rows >= height))[:, :, None] | ((columns < 0) | (columns >= width))[:, None, :]
     source = rows.clip(0, height - 1)[:, :, None] * width + columns.clip(0, width - 1)[:, None, :]
-    index = torch.from_numpy(source).view(n, 1, -1).expand(-1, channels, -1).to(x.device)
+    index = torch.from_numpy(source).view(n, 1, -1).to(x.device).expand(-1, channels, -1)
     out = x[order].view(n, channels, -1).gather(2, index).view(n, channels, height, width)
     return torch.where(torch.from_numpy(outside).to(x.device)[:, None], black.to(x).view(-1, 1, 1), out)

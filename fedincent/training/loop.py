@@ -216,18 +216,23 @@ class Supervised:
         self.row.copy_(model)
         return self.judge_bound(*self.work.judged[data].of(client, round_index))
 
-    @torch.inference_mode()
     def judge_bound(self, x: Tensor, y: Tensor) -> tuple[float, float]:
         """Mean score and loss of the model now on the row; nan of nothing."""
         if not len(y):
             return float("nan"), float("nan")
+        score, loss = self.totals(x, y).tolist()
+        return score / len(y), loss / len(y)
+
+    @torch.inference_mode()
+    def totals(self, x: Tensor, y: Tensor) -> Tensor:
+        """Summed score and loss (2, float64) of the model now on the row, where the samples are."""
         self.module.eval()
-        score, loss = 0.0, 0.0
+        found = torch.zeros(2, dtype=torch.float64, device=x.device)
         for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
             outputs = self.module(samples)
-            score += float(self.work.objective.scores(outputs, targets).sum())
-            loss += float(self.work.objective.loss(outputs, targets, "sum"))
-        return score / len(y), loss / len(y)
+            found[0] += self.work.objective.scores(outputs, targets).sum()
+            found[1] += self.work.objective.loss(outputs, targets, "sum")
+        return found
 
     @torch.inference_mode()
     def scores(

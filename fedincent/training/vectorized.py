@@ -37,6 +37,7 @@ class Block:
     y: Tensor
     weights: Tensor  # 1/(size of the batch) for samples, 0 for padding
     active: Tensor  # k×steps: whether the client has that step
+    least: int  # steps that all of them have
 
 
 @dataclass(kw_only=True)
@@ -60,6 +61,7 @@ class Vectorized(Serial):
         if self.one_by_one:
             log.warning("executor=vectorized: %s; clients train one after the other", self.one_by_one)
         self.at_once = 1 if self.one_by_one else self.chunk or fitting_chunk(self.supervised)
+        self.judged_at_once = self.at_once
 
     def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
         if len(jobs) > len(self.updates):
@@ -76,12 +78,8 @@ class Vectorized(Serial):
             places = by_size[: self.at_once]
             try:
                 found = self.train_block(round_index, pool, [jobs[place] for place in places], places)
-            except torch.OutOfMemoryError:
-                if len(places) == 1:
-                    raise
-                self.at_once = max(1, len(places) // 2)
-                torch.cuda.empty_cache()
-                log.warning("out of memory with %d clients at once; going on with %d", len(places), self.at_once)
+            except torch.OutOfMemoryError as error:
+                self.at_once = fewer(len(places), "clients", error)
                 continue
             reports |= dict(zip(places, found, strict=True))
             by_size = by_size[len(places) :]
@@ -111,13 +109,14 @@ class Vectorized(Serial):
             memory.load(clients, optimizer)
         rates = torch.tensor([[task.lr] for task in tasks], device=self.device, dtype=rows.dtype)
         pulls = torch.tensor([[task.proximal] for task in tasks], device=self.device, dtype=rows.dtype)
+        pulled = any(task.proximal for task in tasks)  # known here, so that no step waits for the device to tell
         losses = torch.zeros(len(jobs), device=self.device, dtype=rows.dtype)
         self.work.module.train()
         for step in range(block.active.shape[1]):
             loss = vmap(self.weighted_loss)(leaves, block.x[:, step], block.y[:, step], block.weights[:, step])
             for name, part in zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True):
                 slots[name].copy_(part)
-            if pulls.any():
+            if pulled:
                 gradient.addcmul_(rows - anchors, pulls)
             if recipe.weight_decay:
                 gradient.add_(rows, alpha=recipe.weight_decay)
@@ -125,7 +124,8 @@ class Vectorized(Serial):
                 for begin, stop in task.frozen:
                     gradient[place, begin:stop] = 0
             active = block.active[:, step, None]
-            before = (optimizer.state.clone(), optimizer.steps) if memory is not None and not active.all() else None
+            some = memory is not None and step >= block.least
+            before = (optimizer.state.clone(), optimizer.steps) if some else None
             optimizer.step(rows, gradient, rates * active)
             if before is not None:  # whoever is done remembers nothing of the padding
                 optimizer.state = torch.where(active, optimizer.state, before[0])
@@ -134,16 +134,22 @@ class Vectorized(Serial):
         if memory is not None:
             memory.save(clients, optimizer)
         self.updates[places] = rows - start
-        means = losses / block.active.sum(1).clamp(min=1)
-        incoming = [self.incoming_loss(job, pool, round_index) for job in jobs]
-        return [Report(float(mean), incoming_loss=loss) for mean, loss in zip(means, incoming, strict=True)]
+        means = (losses / block.active.sum(1).clamp(min=1)).tolist()
+        incoming = self.incoming_losses(jobs, pool, round_index)
+        return [Report(mean, incoming_loss=loss) for mean, loss in zip(means, incoming, strict=True)]
 
-    def incoming_loss(self, job: Job, pool: Tensor, round_index: int) -> float:
-        """The loss of the incoming model on the client's training data, where the task asks for it."""
-        if not job.task.incoming_loss:
-            return float("nan")
-        self.supervised.row.copy_(pool[job.row])
-        return self.supervised.judge_bound(*self.work.shards.of(job.client, round_index))[1]
+    def incoming_losses(self, jobs: list[Job], pool: Tensor, round_index: int) -> list[float]:
+        """The losses of the incoming models on the clients' training data; nan where the task does not ask for it."""
+        found = [float("nan")] * len(jobs)
+        asking = [place for place, job in enumerate(jobs) if job.task.incoming_loss]
+        totals = []
+        for place in asking:
+            self.supervised.row.copy_(pool[jobs[place].row])
+            totals.append(self.supervised.totals(*self.work.shards.of(jobs[place].client, round_index)))
+        for place, (_, loss) in zip(asking, torch.stack(totals).tolist() if totals else [], strict=True):
+            count = self.work.shards.count(jobs[place].client, round_index)
+            found[place] = loss / count if count else float("nan")
+        return found
 
     def weighted_loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
         """One client's loss on one padded batch."""
@@ -172,27 +178,43 @@ class Vectorized(Serial):
                 done, epoch = done + batches, epoch + 1
         inside = torch.arange(size, device=self.device) < counts[:, :, None]
         weights = inside.to(self.trainer.row.dtype) / counts.clamp(min=1)[:, :, None]
-        return Block(x, y, weights, counts > 0)
+        return Block(x, y, weights, counts > 0, min(steps))
 
     def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         if self.one_by_one or any(client is not None for _, client in pairs):
             return super().judge_pairs(models, pairs, data, round_index)
-        x, y = self.work.judged[data].of(None, round_index)
-        rows, objective = [row for row, _ in pairs], self.work.objective
-        self.work.module.eval()
+        rows = [row for row, _ in pairs]
         judged: list[tuple[float, float]] = []
-        for start in range(0, len(rows), self.at_once):
-            views = self.layout.views(models[rows[start : start + self.at_once]])
-            count = len(rows[start : start + self.at_once])
-            score, loss = torch.zeros(count, device=self.device), torch.zeros(count, device=self.device)
-            with torch.no_grad():
-                for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
-                    out = vmap(lambda p, s: functional_call(self.work.module, p, (s,)), in_dims=(0, None))(views, samples)
-                    score += objective.scores(out, targets).sum(-1)
-                    each = objective.loss(out.flatten(0, 1), targets.repeat(count), "none")
-                    loss += each.view(count, -1).sum(-1).to(loss)
-            judged += zip((score / len(y)).tolist(), (loss / len(y)).tolist(), strict=True)
+        while len(judged) < len(rows):
+            chosen = rows[len(judged) : len(judged) + self.judged_at_once]
+            try:
+                judged += self.judge_block(models, chosen, data, round_index)
+            except torch.OutOfMemoryError as error:
+                self.judged_at_once = fewer(len(chosen), "models", error)
         return judged
+
+    @torch.no_grad()
+    def judge_block(self, models: Tensor, rows: list[int], data: str, round_index: int) -> list[tuple[float, float]]:
+        """Mean score and loss of some rows of models (M×D) on a judged set, all at once."""
+        objective, (x, y) = self.work.objective, self.work.judged[data].of(None, round_index)
+        self.work.module.eval()
+        views, count = self.layout.views(models[rows]), len(rows)
+        score, loss = torch.zeros(count, device=self.device), torch.zeros(count, device=self.device)
+        for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
+            out = vmap(lambda p, s: functional_call(self.work.module, p, (s,)), in_dims=(0, None))(views, samples)
+            score += objective.scores(out, targets).sum(-1)
+            each = objective.loss(out.flatten(0, 1), targets.repeat(count), "none")
+            loss += each.view(count, -1).sum(-1).to(loss)
+        return list(zip((score / len(y)).tolist(), (loss / len(y)).tolist(), strict=True))
+
+
+def fewer(count: int, what: str, error: torch.OutOfMemoryError) -> int:
+    """Half as many at once, after the memory did not suffice; the error itself where it was one."""
+    if count == 1:
+        raise error
+    torch.cuda.empty_cache()
+    log.warning("out of memory with %d %s at once; going on with %d", count, what, count // 2)
+    return count // 2
 
 
 def cannot_batch(module: nn.Module) -> str:
@@ -221,7 +243,18 @@ def fitting_chunk(trainer: Supervised) -> int:
     longest = (max(shards.sizes) + batch) * trainer.work.recipe.local_epochs
     size = numbers * trainer.row.element_size() + longest * shards.x[0].numel() * shards.x.element_size()
     if trainer.row.device.type == "cuda":
-        free = torch.cuda.mem_get_info(trainer.row.device)[0] * 0.7
+        free = free_on_gpu(trainer.row.device) * 0.7
     else:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 0.4
     return max(1, min(len(shards.sizes), int(free / size)))
+
+
+def free_on_gpu(device: torch.device) -> float:
+    """Bytes that this process may still take: what is free, and what torch holds in reserve; of its share of the card.
+
+    FEDINCENT_GPU_SHARE is that share, where a launcher has several runs on one card.
+    """
+    free, total = torch.cuda.mem_get_info(device)
+    ours = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    left = total * float(os.environ.get("FEDINCENT_GPU_SHARE", "1")) - torch.cuda.memory_allocated(device)
+    return max(0.0, min(free + ours, left))

@@ -234,7 +234,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", sorted(options_of("mechanism")))
 def test_every_mechanism_runs_and_resumes(mechanism: str, tiny: list[str], tmp_path: Path) -> None:
-    tiny += ["held_out=0.1", "trace=true"]
+    tiny += ["held_out=0.1", "trace=true", "client_validation_fraction=0.2"]
     tiny += ["per_round=3", "mechanism.watched=2", "mechanism.window=2"] if mechanism == "fye" else []
     wanted = read(go(*tiny, f"mechanism={mechanism}", "results_dir=whole"))
     count = {"standalone": "9", "rr": "20"}.get(mechanism, "33")
