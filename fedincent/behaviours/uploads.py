@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,12 +11,16 @@ from torch import Tensor
 
 from fedincent.behaviours.base import Dishonest
 from fedincent.config import option
+from fedincent.errors import ConfigError
 from fedincent.federation import Federation, Round
+from fedincent.federation.round import Found
 
 
 @dataclass(kw_only=True)
 class Zeros(Dishonest):
     """Sends nothing: the plainest free rider, saves its work and hopes to be rewarded all the same."""
+
+    works: ClassVar[bool] = False
 
     def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
         return torch.zeros_like(update)
@@ -47,6 +51,9 @@ class Stops(Dishonest):
             stop = federation.found["honest"].summary.get("stopping_round")
             self.last = int(rng.poisson(self.after if stop is None else stop))
 
+    def saving(self, honest: Found) -> Tensor:
+        return torch.tensor(max(0.0, 1 - self.last / int(honest.summary["rounds"])))
+
     def facts(self) -> dict[str, Any]:
         return {} if self.guess == "none" else {"honest_rounds": self.last}
 
@@ -56,7 +63,9 @@ class Stops(Dishonest):
 
 @dataclass(kw_only=True)
 class Noise(Dishonest):
-    """Sends Gaussian noise as long as its update: looks like work, holds no information."""
+    """Sends Gaussian noise as long as an honest update: looks like work to who counts lengths, and saves it all."""
+
+    works: ClassVar[bool] = False
 
     def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
         rng = round.streams("upload noise", round.index, client)
@@ -66,7 +75,7 @@ class Noise(Dishonest):
 
 @dataclass(kw_only=True)
 class SignFlip(Dishonest):
-    """Sends the opposite of its update: would rather that the others do badly."""
+    """Sends the opposite of its update: it works, and gains only if the others do badly."""
 
     def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
         return -update
@@ -74,9 +83,61 @@ class SignFlip(Dishonest):
 
 @dataclass(kw_only=True)
 class Scaled(Dishonest):
-    """Sends its update times a factor: wants to count for more than it is."""
+    """Sends its update times a factor: gains if the common model then goes its way, or if length passes for worth."""
 
     factor: float = option("by which the update is multiplied")
 
     def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
         return self.factor * update
+
+
+@dataclass(kw_only=True)
+class Earlier(Dishonest):
+    """Base of those who send again what they saw in the round before; in the first round, and until they see it, nothing."""
+
+    saved: ClassVar[tuple[str, ...]] = ("chosen", "seen", "last")
+    works: ClassVar[bool] = False
+
+    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+        super().start(federation, contribution)
+        self.cheats = self.chosen.nonzero().flatten().tolist()
+        self.seen = torch.zeros(len(self.cheats), dtype=torch.bool)
+        self.last = federation.initial.new_zeros(len(self.cheats), federation.dim)
+        self.stale = self.last
+
+    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+        return self.stale[self.cheats.index(client)]
+
+
+@dataclass(kw_only=True)
+class LastStep(Earlier):
+    """Sends how the model it is given has moved since it got one last: free, and in the direction of everybody (Fraboni)."""
+
+    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+        self.stale = torch.zeros_like(self.last)
+        for job in round.jobs:
+            if job.slot == 0 and self.chosen[job.client]:
+                place = self.cheats.index(job.client)
+                if self.seen[place]:
+                    self.stale[place] = pool[job.row] - self.last[place]
+                self.last[place], self.seen[place] = pool[job.row], True
+        super().send(round, updates, pool)
+
+
+@dataclass(kw_only=True)
+class Copies(Earlier):
+    """Sends another client's update of the round before: passes for that client's worth without its work."""
+
+    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+        super().start(federation, contribution)
+        honest = (~self.chosen).nonzero().flatten()
+        if not len(honest):
+            raise ConfigError("behaviour.share", self.share, "there must be somebody left to copy")
+        self.copied = int(honest[int(federation.streams("copied").integers(len(honest)))])
+
+    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+        self.stale = self.last.clone()
+        for job, update in zip(round.jobs, updates, strict=True):
+            if job.slot == 0 and job.client == self.copied:
+                self.last[:], self.seen[:] = update, True
+        super().send(round, updates, pool)

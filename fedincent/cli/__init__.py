@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedincent import __version__
-from fedincent.cli import compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
+from fedincent.cli import audit, compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
 from fedincent.errors import FedincentError
 from fedincent.runs.interrupt import end_like_ctrl_c
 
-VERBS = (run, table, figure, status, report, compare, data, listing, pack, unpack, verify, rm)
+VERBS = (run, table, figure, audit, status, report, compare, data, listing, pack, unpack, verify, rm)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -55,16 +55,22 @@ def needs_standalone(config: Config) -> bool:
 
 
 def as_reference(config: Config, name: str) -> Config:
-    """The same stage under a mechanism as its YAML states it, everybody honest."""
+    """The same stage under a mechanism as its YAML states it; everybody is honest, but for the data that they bring."""
     node = read_group("mechanism", name)
     plain = PLAIN if name == "standalone" else PLAIN | ALSO_PLAIN
     other = copy.copy(config)
     for field, value in plain.items():
         setattr(other, field, value)
-    honest = read_group("behaviour", HONEST)
-    other.mechanism, other.behaviour = build(node, "mechanism"), build(honest, "behaviour")
+    behaviour = read_group("behaviour", HONEST)
+    other.mechanism, other.behaviour = build(node, "mechanism"), build(behaviour, "behaviour")
+    if config.behaviour.of_data:  # they bring what they bring
+        behaviour = {**config.raw["behaviour"], "paired": False}
+        other.behaviour = copy.copy(config.behaviour)
+        other.behaviour.paired = False  # type: ignore[attr-defined]
     other.raw = {**config.raw, **plain, "mechanism": node}
     other.choices = {**config.choices, "mechanism": name}
-    if name != "standalone":
-        other.raw["behaviour"], other.choices["behaviour"] = honest, HONEST
+    if name != "standalone" or config.behaviour.of_data:
+        other.raw["behaviour"] = behaviour
+    if name != "standalone" and not config.behaviour.of_data:
+        other.choices["behaviour"] = HONEST
     return other

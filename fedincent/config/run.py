@@ -25,6 +25,11 @@ class Config:
     """One run, completely described."""
 
     seed: int = option("everything random in a run follows from it", low=0)
+    deal_seed: int = option(
+        "seed of what is held out and who holds what, to train on the same deal with other seeds; -1: the run's own",
+        low=-1,
+        neutral=-1,
+    )
     n_clients: int = option("number of clients N", low=1)
     rounds: int = option("rounds of training T, and epochs of standalone training", low=1)
     participation: str | float = option(

@@ -97,6 +97,44 @@ def gain(first: str, second: str) -> Formula:
     return lambda c: float((c[first] - c[second]).mean())
 
 
+# what a client is given, and which way is better: the first that there is
+REWARDS = {"online_accuracy": 1, "online_mape": -1, "accuracy": 1, "mape": -1, "own_accuracy": 1}
+
+
+def gains_by_cheating(c: Columns, of_cheats: bool) -> float | None:
+    """By how much clients are rewarded better than in the honest run, on average: those who cheat, or all others.
+
+    Who came under several names has the best of their rewards.
+    """
+    name = next((name for name in REWARDS if name in c and f"honest_{name}" in c), None)
+    if name is None:
+        return None
+    gains = REWARDS[name] * (c[name] - c[f"honest_{name}"])
+    best: dict[int, float] = {}
+    for person, cheats, gained in zip(c["person"].tolist(), c["cheats"].tolist(), gains.tolist(), strict=True):
+        if bool(cheats) == of_cheats:
+            best[int(person)] = max(gained, best.get(int(person), -math.inf))
+    return sum(best.values()) / len(best) if best else None
+
+
+def reward_of_cheats(c: Columns) -> float | None:
+    """The mean reward of those who behave otherwise than honest."""
+    name = next((name for name in REWARDS if name in c), None)
+    chosen = c["cheats"].astype(bool)
+    return float(c[name][chosen].mean()) if name is not None and chosen.any() else None
+
+
+def moved_shares(c: Columns, of_cheats: bool) -> float | None:
+    """How the shares of all contributions moved against the honest run: of those who cheat in sum, or most of any other."""
+    theirs = [c[name] / c[name].sum() for name in ("contribution", "honest_contribution")]
+    if len(set(c["person"].tolist())) < len(theirs[0]):  # who has two names counts once in the honest run
+        return None
+    moved, cheats = theirs[0] - theirs[1], c["cheats"].astype(bool)
+    if of_cheats:
+        return float(moved[cheats].sum()) if cheats.any() else None
+    return float(moved[~cheats][abs(moved[~cheats]).argmax()]) if (~cheats).any() else None
+
+
 def opt_outs(reward: str, alone: str) -> Formula:
     """The share of clients that would rather leave: they do not gain."""
     return lambda c: 1 - participation_rate(c[reward], c[alone], strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from fedincent.config.references import references
 from fedincent.config.run import Config
 from fedincent.runs.session import Session
@@ -38,7 +40,7 @@ def complete(stage: Stage, config: Config) -> Result:
         if folder.finished():  # asked for anew, or there with too coarse a curve
             folder.forget_checkpoint()
         folder.save_config(config.raw)
-        others = {name: complete(stage, other) for name, other in references(config).items()}
+        others = {name: beneath(stage, config, other) for name, other in references(config).items()}
         try:
             session = Session(stage, config, folder, others)
             try:
@@ -48,3 +50,14 @@ def complete(stage: Stage, config: Config) -> Result:
         except BaseException:
             config.logger.failed()
             raise
+
+
+def beneath(stage: Stage, config: Config, other: Config) -> Result:
+    """A run that another builds on: of the same stage, or of one of its own where clients brought it other data."""
+    if not config.behaviour.of_data or other.behaviour.of_data:
+        return complete(stage, other)
+    honest = Stage(other, stage.view)
+    try:
+        return complete(honest, copy.copy(other))
+    finally:
+        honest.close()

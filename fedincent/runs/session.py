@@ -77,7 +77,7 @@ class Session:
             for row in self.history:
                 config.logger.round_done(row)
         rounds = 1 if self.alone and config.solo_steps else config.rounds
-        view.stage(config.choices["mechanism"], rounds, len(self.history), config.n_clients)
+        view.stage(config.choices["mechanism"], rounds, len(self.history), self.stage.n)
         saved = time.monotonic()
         with listening(view.message) as interrupt:
             for index in range(len(self.history), rounds):
@@ -118,6 +118,7 @@ class Session:
         executor = self.stage.executor
         return dataclasses.replace(
             self.stage.federation,
+            sizes=self.reported(),
             judge=self.judge,
             solo_losses=self.solo_losses(),
             scores=lambda models, data, clients=None: self.timed(
@@ -129,6 +130,11 @@ class Session:
             found={name: Found(result.summary, result.clients) for name, result in self.others.items()},
             gradient=lambda model, data, clients: self.timed(lambda: executor.gradient(model, data, clients)),
         )
+
+    def reported(self) -> Tensor:
+        """How many samples the clients say they have (N)."""
+        sizes = self.stage.federation.sizes
+        return sizes if self.alone else self.config.behaviour.report(sizes, self.stage.streams)
 
     def solo_losses(self) -> Tensor | None:
         """F_k(ŵ_k) (N), for a mechanism that asks for it."""
@@ -148,6 +154,8 @@ class Session:
         self.round_index = index
         round = self.new_round(index, recipe.rate(index))
         round.joined = mechanism.invite(round)
+        if not self.alone:
+            config.behaviour.come(round)
         pool, jobs = mechanism.jobs(round, recipe)
         round.jobs = numbered(jobs)
         if self.alone and config.solo_steps:
@@ -156,7 +164,7 @@ class Session:
         updates = self.train(round, pool)
         self.wait()
         if not self.alone:  # who trains alone sends nothing
-            config.behaviour.send(round, updates)
+            config.behaviour.send(round, updates, pool)
         if self.observer is not None:
             importance = self.observer.measure(round, mechanism.scattered(round, updates))
             round.note("importance", lambda: importance)
@@ -197,7 +205,7 @@ class Session:
 
     def given(self) -> Given:
         """What the mechanism gives the clients, one each."""
-        given, wanted = self.mechanism.personal(), (self.config.n_clients, self.stage.layout.dim)
+        given, wanted = self.mechanism.personal(), (self.stage.n, self.stage.layout.dim)
         shape = tuple(given.shape) if isinstance(given, Tensor) else (len(given), given.models.shape[1])
         if shape != wanted:
             raise FedincentError(
@@ -207,7 +215,7 @@ class Session:
 
     def new_round(self, index: int, lr: float) -> Round:
         """A round in which nobody has joined yet."""
-        n = self.config.n_clients
+        n = self.stage.n
         unknown = torch.full((n,), torch.nan)
         trace: dict[str, Tensor] | None = {} if self.observer is not None else None
         nobody = torch.zeros(n, dtype=torch.bool)
@@ -277,7 +285,7 @@ class Session:
             models = self.worked(*work, config.rounds)
         if self.contribution is not None:
             judgement.contribution = self.contribution.values.numpy()
-        clients = pd.DataFrame({"client": range(config.n_clients), "n_samples": self.stage.federation.sizes.numpy()})
+        clients = pd.DataFrame({"client": range(self.stage.n), "n_samples": self.stage.federation.sizes.numpy()})
         unseen = pd.DataFrame({"client": range(config.unseen_clients)})
         importance = None if self.observer is None else self.observer.values
         online = torch.stack(self.online) if self.online else None
@@ -309,12 +317,12 @@ class Session:
         if not isinstance(models, Tensor):
             name = type(self.mechanism).__name__
             raise ConfigError("tune_epochs", task.epochs, f"{name} gives its clients no single model that they could tune")
-        return self.worked(models, [Job(client, client, task) for client in range(self.config.n_clients)], index)
+        return self.worked(models, [Job(client, client, task) for client in range(self.stage.n)], index)
 
     def worked(self, pool: Tensor, jobs: list[Job], index: int) -> Tensor:
         """What the clients (N×D) make of the models of a pool (P×D), in what counts as round `index` for random draws."""
         closing = self.new_round(index, jobs[0].task.lr)
-        closing.jobs, closing.joined = jobs, torch.ones(self.config.n_clients, dtype=torch.bool)
+        closing.jobs, closing.joined = jobs, torch.ones(self.stage.n, dtype=torch.bool)
         rows = pool[[job.row for job in jobs]]
         return rows.add_(self.train(closing, pool))
 

@@ -38,6 +38,7 @@ class Stage:
         if self.device.type == "cuda":
             repeatable(not config.fast_gpu)
         self.streams = Streams(config.seed)
+        self.dealing = self.streams if config.deal_seed < 0 else Streams(config.deal_seed)
         self.module = self.build("model")
         self.layout = Layout(self.module)
         self.initial = self.layout.flatten(self.module).to(self.device)
@@ -77,7 +78,20 @@ class Stage:
             raise ConfigError("unseen_clients", config.unseen_clients, "cannot be had where data arrive (stream.per_round)")
         if config.client_test_fraction > 0 and config.partition.min_size < 2:
             raise ConfigError("partition.min_size", config.partition.min_size, "a client needs 2 samples to test on one")
+        if self.n != config.n_clients and (not config.disturbance.neutral() or self.partition_disturbs()):
+            name = config.choices["behaviour"]
+            raise ConfigError("behaviour", name, "goes with no disturbance or noise, which are dealt out seat by seat")
         config.logger.check()
+
+    @property
+    def n(self) -> int:
+        """How many take part: the clients, and more where some come under several names."""
+        return self.config.behaviour.seats(self.config.n_clients)
+
+    def partition_disturbs(self) -> bool:
+        """Whether the partition makes some clients' samples worse."""
+        partition, n = self.config.partition, self.config.n_clients
+        return bool(partition.noise(n).any() or partition.label_noise(n).any())
 
     def build(self, purpose: str) -> torch.nn.Module:
         """A module with the initial weights that a random stream gives."""
@@ -104,7 +118,7 @@ class Stage:
     @cached_property
     def held(self) -> np.ndarray:
         """The training samples that are held out, in random order, and behind them (n_held) those that are dealt out."""
-        order = self.streams("held_out").permutation(len(self.data.y_train))
+        order = self.dealing("held_out").permutation(len(self.data.y_train))
         if self.config.held_out > 0 and self.n_held == 0:
             raise ConfigError("held_out", self.config.held_out, f"is less than one of {len(order)} training samples")
         return order
@@ -123,7 +137,7 @@ class Stage:
             self.data,
             kept,
             n + config.unseen_clients,
-            self.streams,
+            self.dealing,
             config.client_test_fraction,
             config.client_test_from,
             config.client_validation_fraction,
@@ -138,7 +152,7 @@ class Stage:
                 order = [self.streams("arrivals", client=i).permutation(share) for i, share in enumerate(seen.train)]
             seen = dataclasses.replace(seen, train=order)
         truth = {**seen.truth, **config.disturbance.truth(n)}
-        return dataclasses.replace(seen, truth=truth), unseen
+        return config.behaviour.bring(dataclasses.replace(seen, truth=truth), self.streams), unseen
 
     @property
     def deal(self) -> Deal:
@@ -170,7 +184,8 @@ class Stage:
         """What the clients train on, disturbed as the configuration says."""
         config = self.config
         shards = make_shards(self.data, self.shares, config.partition, self.streams, self.deal.turns)
-        disturb(shards, config.disturbance, config.disturbance.shares(config.n_clients), self.data.n_classes, self.streams)
+        disturb(shards, config.disturbance, config.disturbance.shares(self.n), self.data.n_classes, self.streams)
+        config.behaviour.spoil(shards, self.data.n_classes, self.streams)
         if self.counts is not None:
             shards.arrivals = self.counts[:, :-1].tolist()
         return self.placed(shards)
@@ -251,9 +266,9 @@ class Stage:
     def federation(self) -> Federation:
         """What a mechanism may know."""
         config, executor = self.config, self.executor
-        rates = torch.ones(config.n_clients, dtype=torch.float64)
+        rates = torch.ones(self.n, dtype=torch.float64)
         if config.participation == "linear":
-            rates = 0.5 * (1 + torch.arange(1, config.n_clients + 1, dtype=torch.float64) / config.n_clients)
+            rates = 0.5 * (1 + torch.arange(1, self.n + 1, dtype=torch.float64) / self.n)
         elif not isinstance(config.participation, str):
             rates *= config.participation
         return Federation(

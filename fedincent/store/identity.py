@@ -14,7 +14,7 @@ from fedincent.datasets.cache import load
 SCHEMA = 1  # of identities; raise it when what follows changes its form, and say below how to read the older one
 STAGE = (
     *("seed", "n_clients", "rounds", "held_out", "on_divergence", "client_test_fraction", "unseen_clients", "solo_steps"),
-    *("client_test_from", "client_validation_fraction", "protocol", "fast_gpu"),
+    *("client_test_from", "client_validation_fraction", "protocol", "fast_gpu", "deal_seed"),
 )
 TOGETHER = ("participation", "per_round", "ipr_strict", "trace", "trace_loss", "tune_epochs", "tune_steps", "reference")
 STAGE_PARTS = ("training", "partition", "model", "stream", "disturbance")
@@ -43,6 +43,8 @@ def identity_of(config: Config) -> dict[str, Any]:
         parts += TOGETHER_PARTS
     elif config.mechanism.identity() != {"class": "Standalone", "version": 1}:
         parts.append("mechanism")  # another way of training alone than ours
+    if config.mechanism.alone and config.behaviour.of_data:
+        parts.append("behaviour")  # what clients bring, they train on alone, too
     fields = {field.name: field for field in dataclasses.fields(config)}
     values = {name: getattr(config, name) for name in plain if counts(fields[name], getattr(config, name))}
     components = {name: getattr(config, name) for name in parts}
