@@ -26,7 +26,7 @@ def declare(verbs: Any) -> None:
         "does it pay to be honest under a mechanism? cheating, effort, and how stable contributions are",
         ("fedincent audit mechanism=iafl dataset=digits", "fedincent audit mechanism=fedavg,iafl --what effort"),
         "Does the runs that are missing (launcher=… says where), then shows what they say; without mechanism=… of all\n"
-        "mechanisms that the audit lists. Files go to RESULTS/tables/ and RESULTS/figures/. docs/audit.md says what is assumed.",
+        "mechanisms that the audit lists. Files go to RESULTS/tables/ and RESULTS/figures/. What is assumed: docs/audit.md",
     )
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="mechanism=A,B, dataset=… and other overrides")
     parser.add_argument("--what", choices=WHAT, default="cheating", help="which audit (default: %(default)s)")

@@ -78,6 +78,8 @@ class Stage:
             raise ConfigError("unseen_clients", config.unseen_clients, "cannot be had where data arrive (stream.per_round)")
         if config.client_test_fraction > 0 and config.partition.min_size < 2:
             raise ConfigError("partition.min_size", config.partition.min_size, "a client needs 2 samples to test on one")
+        if config.mechanism.alone and getattr(config.behaviour, "paired", False):
+            raise ConfigError("behaviour.paired", True, "who trains alone is rewarded by nobody")
         if self.n != config.n_clients and (not config.disturbance.neutral() or self.partition_disturbs()):
             name = config.choices["behaviour"]
             raise ConfigError("behaviour", name, "goes with no disturbance or noise, which are dealt out seat by seat")

@@ -25,18 +25,10 @@ from fedincent.runs.view import View
 from fedincent.store.index import Index
 from fedincent.store.result import Result
 from fedincent.training.vectorized import Vectorized, free_on_gpu
+from tests.everything import NEEDS
 from tests.gpu.pretend import PretendedGpu
 
 TINY = ["n_clients=5", "rounds=2", "model=mlp", "device=cuda", "checkpoint_every=0", "partition=iid"]
-MIXED = ["partition=mixture", "client_validation_fraction=0.2", "reference=fedavg", "per_round=4"]
-STREAM = ["stream.per_round=3", "protocol=online", "training.carry=true", "reference=none", "held_out=0.1", "per_round=3"]
-NEEDS = {
-    **dict.fromkeys(("ipfl", "ditto", "fedsoft", "ifca", "fedem", "fedala", "fedfomo", "fedproto"), MIXED),
-    **dict.fromkeys(("fedavg_stale", "qffl_stale", "gog", "cons"), STREAM),
-    "fye": [*STREAM, "mechanism.watched=3", "mechanism.window=3"],
-    "fgfl": [*STREAM, "per_round=0"],
-    "incfl": ["client_test_fraction=0.3", "unseen_clients=2", "solo_steps=2", "tune_steps=1"],
-}
 IMAGES = {"cnn": 28, "cnn3": 28, "cnn4": 28, "cnn_fc": 32, "cnn_tanh": 28, "cnn_wide": 32, "resnet18": 16}
 TEXT = ("lstm", "textcnn", "wordmlp")
 SENTENCES = Path("sentences.npz")
