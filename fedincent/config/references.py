@@ -67,10 +67,8 @@ def as_reference(config: Config, name: str) -> Config:
         behaviour = {**config.raw["behaviour"], "paired": False}
         other.behaviour = copy.copy(config.behaviour)
         other.behaviour.paired = False  # type: ignore[attr-defined]
-    other.raw = {**config.raw, **plain, "mechanism": node}
+    other.raw = {**config.raw, **plain, "mechanism": node, "behaviour": behaviour}
     other.choices = {**config.choices, "mechanism": name}
-    if name != "standalone" or config.behaviour.of_data:
-        other.raw["behaviour"] = behaviour
-    if name != "standalone" and not config.behaviour.of_data:
+    if not config.behaviour.of_data:
         other.choices["behaviour"] = HONEST
     return other
