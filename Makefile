@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run test test-slow lint bench wheel clean
+.PHONY: help setup run test test-slow lint bench audit wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,11 @@ incfl: $(filter incfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the
 fye: $(filter fye-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the FYE paper but its reinforcement learning
 
 ipfl: $(filter ipfl-%,$(TABLE_TARGETS) $(FIGURE_TARGETS)) ## everything of the IP-FL paper
+
+audit: setup ## does it pay to be honest? all audits on the digits, half an hour (DATASET=fmnist SEEDS=3: elsewhere)
+	for what in cheating effort types stability; do \
+		$(BIN)/fedincent audit --what $$what $(if $(DATASET),dataset=$(DATASET)) $(if $(SEEDS),--seeds $(SEEDS)) $(LAUNCHER) || exit 1; \
+	done
 
 wheel: setup ## build the wheel into dist/
 	$(BIN)/python -m build --wheel

@@ -25,7 +25,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 def own_folder(name: str, python: str, settings: str) -> None:
     """my_folder with a mechanism's two files."""
-    Path("my_folder/conf/mechanism").mkdir(parents=True)
+    Path("my_folder/conf/mechanism").mkdir(parents=True, exist_ok=True)
     Path(f"my_folder/{name}.py").write_text(python)
     Path(f"my_folder/conf/mechanism/{name}.yaml").write_text(settings)
 
@@ -99,6 +99,8 @@ def test_every_command_of_the_docs(page: str, line: str, tmp_path: Path, capsys:
         main([*words, *small, *(["--show"] if others and "-m" not in words else [])])
     elif words[0] in ("table", "figure") and "--run" in words:
         main(["--dry-run" if word == "--run" else word for word in words])
+    elif words[0] == "audit":
+        main([*words, "--dry-run"])
     elif words[0] == "compare":
         for name in words[1:]:
             mechanism, _, partition = name.split("-")
@@ -136,6 +138,20 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     main(["table", "mine", "--plugins", "my_folder"])
     out = capsys.readouterr().out
     assert "times best by IPR" in out and "(paper)" not in out and out.count("missing") == 18
+
+
+def test_a_behaviour_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """audit.md: its two files and its command, made small; and a mechanism of one's own beside it."""
+    (python,), (settings,) = blocks("audit.md", "python"), blocks("audit.md", "yaml")
+    Path("my_folder/conf/behaviour").mkdir(parents=True)
+    Path("my_folder/half.py").write_text(python)
+    Path("my_folder/conf/behaviour/part.yaml").write_text(settings)
+    mechanism, choice = blocks("add-a-mechanism.md", "python")[0], blocks("add-a-mechanism.md", "yaml")[0]
+    own_folder("audited", mechanism, choice.replace("proportional.", "audited."))
+    command = blocks("audit.md", "sh")[1].strip().replace("mechanism=fedavg,cgsv", "mechanism=fedavg,audited")
+    main([*shlex.split(command)[1:], "n_clients=6", "rounds=2", "model=logistic"])
+    out = capsys.readouterr().out
+    assert "part" in out and "zeros" in out and "audited" in out and "–" not in out.split("Gain of one client")[0]
 
 
 def test_the_worked_example_of_the_metrics() -> None:

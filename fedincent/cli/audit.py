@@ -28,7 +28,9 @@ def declare(verbs: Any) -> None:
         "Does the runs that are missing (launcher=… says where), then shows what they say; without mechanism=… of all\n"
         "mechanisms that the audit lists. Files go to RESULTS/tables/ and RESULTS/figures/. What is assumed: docs/audit.md",
     )
-    parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="mechanism=A,B, dataset=… and other overrides")
+    parser.add_argument(
+        "overrides", nargs="*", metavar="OVERRIDE", help="mechanism=A,B, behaviour=C,D, dataset=… and other overrides"
+    )
     parser.add_argument("--what", choices=WHAT, default="cheating", help="which audit (default: %(default)s)")
     parser.add_argument("--seeds", type=int, metavar="K", help="seeds 0 … K−1 instead of the audit's own number")
     parser.add_argument(

@@ -60,7 +60,7 @@ class LocalTask:
     @property
     def plain(self) -> bool:
         """Whether a batch over clients can carry it out; else clients do so one by one."""
-        special = (self.weights is not None, self.attraction, self.features, self.mixing is not None, self.inner_rate)
+        special = (self.weights is not None, self.attraction, self.features, self.mixing is not None)
         return not any(special)
 
     @staticmethod

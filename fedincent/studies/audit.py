@@ -30,22 +30,22 @@ PAYS, HONEST, OPEN = "pays", "does not pay", "undecided"
 Drawing = Callable[[Any], None]
 
 
-def split_words(words: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
-    """The mechanisms and the data set that a command line names, and its other overrides."""
-    named: dict[str, str] = {}
+def split_words(words: Sequence[str], *groups: str) -> tuple[dict[str, list[str]], list[str]]:
+    """What a command line names of some groups (mechanism=A,B), and its other overrides."""
+    named: dict[str, list[str]] = {group: [] for group in groups}
     rest = []
     for word in words:
         name, sign, value = word.partition("=")
-        if name in ("mechanism", "dataset") and sign:
-            named[name] = value
+        if name in named and sign:
+            named[name] = [part for part in value.split(",") if part]
         else:
             rest.append(word)
-    return [name for name in named.get("mechanism", "").split(",") if name], named.get("dataset"), rest
+    return named, rest
 
 
-def chosen_columns(columns: Mapping[str, list[str]], mechanisms: Sequence[str]) -> dict[str, list[str]]:
-    """The columns of the mechanisms that are asked for; one that the audit does not list is taken as it is."""
-    return {name: columns.get(name, [f"mechanism={name}"]) for name in mechanisms} if mechanisms else dict(columns)
+def chosen(known: Mapping[str, list[str]], group: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """The overrides of what is asked for of a group; what the audit does not list is taken as it is."""
+    return {name: known.get(name, [f"{group}={name}"]) for name in names} if names else dict(known)
 
 
 # --- 1: does cheating pay? ---------------------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ class Cheating:
     @staticmethod
     def of(words: Sequence[str], seeds: int | None) -> Cheating:
         """The audit for the mechanisms and the data set that a command line names."""
-        mechanisms, dataset, rest = split_words(words)
+        named, rest = split_words(words, "mechanism", "behaviour", "dataset")
         table = load_table("audit-1", rest)
-        table.columns = chosen_columns(table.columns, mechanisms)
-        label = dataset or "digits"
-        if label not in table.datasets:
-            table.datasets[label] = [f"dataset={label}"]
-        table.rows = [(label, setting) for setting in dict.fromkeys(setting for _, setting in table.rows)]
+        table.columns = chosen(table.columns, "mechanism", named["mechanism"])
+        table.conditions = chosen(table.conditions, "behaviour", named["behaviour"])
+        label = ",".join(named["dataset"]) or "digits"
+        table.datasets.setdefault(label, [f"dataset={label}"])
+        table.rows = [(label, behaviour) for behaviour in table.conditions]
         return Cheating(table, seeds or table.seeds)
 
     def wishes(self) -> list[Wish]:
@@ -195,11 +195,11 @@ class EffortAudit:
     @staticmethod
     def of(name: str, words: Sequence[str], seeds: int | None) -> EffortAudit:
         """The game for the mechanisms and the data set that a command line names."""
-        mechanisms, dataset, rest = split_words(words)
+        named, extra = split_words(words, "mechanism")
         content = read_group("game", name)
-        content["columns"] = chosen_columns(content["columns"], mechanisms)
+        content["columns"] = chosen(content["columns"], "mechanism", named["mechanism"])
         content["seeds"] = seeds or content["seeds"]
-        return EffortAudit(name=name, extra=[*([f"dataset={dataset}"] if dataset else []), *rest], **content)
+        return EffortAudit(name=name, extra=extra, **content)
 
     def line(self, mechanism: str, common: Sequence[int], kind: int, own: int, seed: int) -> list[str]:
         """The run of one profile: what each type brings, and what the deviator of one type does (places in the grid)."""

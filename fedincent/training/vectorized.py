@@ -6,6 +6,7 @@ weight 0, and a client that has done its steps goes on with learning rate 0: its
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import os
@@ -38,6 +39,29 @@ class Block:
     weights: Tensor  # 1/(size of the batch) for samples, 0 for padding
     active: Tensor  # k×steps: whether the client has that step
     least: int  # steps that all of them have
+    trials: Tensor | None = (
+        None  # of Per-FedAvg, k×steps: the batch of the trial before each step; x, y, weights: all batches
+    )
+    real: Tensor | None = None  # and the batch of the step itself
+
+    def batch(self, step: int, places: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What the clients (k) see in a step: its batch, or where places (k×steps) say so another."""
+        if places is None:
+            return self.x[:, step], self.y[:, step], self.weights[:, step]
+        clients, chosen = torch.arange(len(places), device=places.device), places[:, step]
+        return self.x[clients, chosen], self.y[clients, chosen], self.weights[clients, chosen]
+
+    def in_pairs(self, batches: list[int]) -> Block:
+        """The same with steps of two batches each; who has one batch in all (batches: how many each has) uses it twice."""
+        device = self.x.device
+        pairs = [max(count // 2, min(count, 1)) for count in batches]
+        first = 2 * torch.arange(max(pairs), device=device).expand(len(pairs), -1)
+        lone = torch.tensor([[count == 1] for count in batches], device=device)
+        own = first < torch.tensor([[2 * count] for count in pairs], device=device)
+        first = torch.where(own, first, 0)
+        return dataclasses.replace(
+            self, active=own, least=min(pairs), trials=first, real=torch.where(own & ~lone, first + 1, 0)
+        )
 
 
 @dataclass(kw_only=True)
@@ -73,9 +97,10 @@ class Vectorized(Serial):
                 tick()
             return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
         steps = [self.steps_of(job, round_index) for job in jobs]
-        by_size = sorted(range(len(jobs)), key=lambda place: (-steps[place], place))  # alike ones together
+        tried = [bool(job.task.inner_rate) for job in jobs]
+        by_size = sorted(range(len(jobs)), key=lambda place: (tried[place], -steps[place], place))  # alike ones together
         while by_size:
-            places = by_size[: self.at_once]
+            places = [place for place in by_size[: self.at_once] if tried[place] == tried[by_size[0]]]
             try:
                 found = self.train_block(round_index, pool, [jobs[place] for place in places], places)
             except torch.OutOfMemoryError as error:
@@ -88,11 +113,13 @@ class Vectorized(Serial):
         return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
 
     def steps_of(self, job: Job, round_index: int) -> int:
-        """How many steps a job takes."""
+        """How many batches a job takes."""
         per_epoch = math.ceil(self.work.shards.count(job.client, round_index) / self.work.recipe.batch_size)
         if per_epoch == 0:
             return 0
-        return per_epoch * job.task.epochs if job.task.steps is None else job.task.steps
+        if job.task.steps is None:
+            return per_epoch * job.task.epochs
+        return job.task.steps * (2 if job.task.inner_rate else 1)
 
     def train_block(self, round_index: int, pool: Tensor, jobs: list[Job], places: list[int]) -> list[Report]:
         """Carry out some jobs in lockstep; their updates go into their places."""
@@ -110,12 +137,17 @@ class Vectorized(Serial):
         rates = torch.tensor([[task.lr] for task in tasks], device=self.device, dtype=rows.dtype)
         pulls = torch.tensor([[task.proximal] for task in tasks], device=self.device, dtype=rows.dtype)
         pulled = any(task.proximal for task in tasks)  # known here, so that no step waits for the device to tell
+        trial_rates = torch.tensor([[task.inner_rate] for task in tasks], device=self.device, dtype=rows.dtype)
         losses = torch.zeros(len(jobs), device=self.device, dtype=rows.dtype)
         self.work.module.train()
         for step in range(block.active.shape[1]):
-            loss = vmap(self.weighted_loss)(leaves, block.x[:, step], block.y[:, step], block.weights[:, step])
-            for name, part in zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True):
-                slots[name].copy_(part)
+            if block.trials is not None:  # the gradient is taken after a step on trial
+                before_trial = rows.clone()
+                self.slope(leaves, slots, block.batch(step, block.trials))
+                rows.addcmul_(gradient, trial_rates, value=-1)
+            loss = self.slope(leaves, slots, block.batch(step, block.real))
+            if block.trials is not None:
+                rows.copy_(before_trial)
             if pulled:
                 gradient.addcmul_(rows - anchors, pulls)
             if recipe.weight_decay:
@@ -130,13 +162,20 @@ class Vectorized(Serial):
             if before is not None:  # whoever is done remembers nothing of the padding
                 optimizer.state = torch.where(active, optimizer.state, before[0])
                 optimizer.steps = torch.where(active, optimizer.steps, before[1])
-            losses += loss.detach()
+            losses += loss.detach() * block.active[:, step]
         if memory is not None:
             memory.save(clients, optimizer)
         self.updates[places] = rows - start
         means = (losses / block.active.sum(1).clamp(min=1)).tolist()
         incoming = self.incoming_losses(jobs, pool, round_index)
         return [Report(mean, incoming_loss=loss) for mean, loss in zip(means, incoming, strict=True)]
+
+    def slope(self, leaves: dict[str, Tensor], slots: dict[str, Tensor], batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """The clients' losses (k) on a batch each; the gradients are written into the slots."""
+        loss: Tensor = vmap(self.weighted_loss)(leaves, *batch)
+        for name, part in zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True):
+            slots[name].copy_(part)
+        return loss
 
     def incoming_losses(self, jobs: list[Job], pool: Tensor, round_index: int) -> list[float]:
         """The losses of the incoming models on the clients' training data; nan where the task does not ask for it."""
@@ -178,7 +217,8 @@ class Vectorized(Serial):
                 done, epoch = done + batches, epoch + 1
         inside = torch.arange(size, device=self.device) < counts[:, :, None]
         weights = inside.to(self.trainer.row.dtype) / counts.clamp(min=1)[:, :, None]
-        return Block(x, y, weights, counts > 0, min(steps))
+        block = Block(x, y, weights, counts > 0, min(steps))
+        return block.in_pairs(steps) if jobs[0].task.inner_rate else block
 
     def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         if self.one_by_one or any(client is not None for _, client in pairs):

@@ -78,7 +78,9 @@ def test_what_a_paired_run_builds_on_is_asked_for_honestly() -> None:
     """IAFL needs standalone accuracies: a job of its own in a plan, which must not be told to be paired."""
     config = compose(["mechanism=iafl", "behaviour=zeros", "behaviour.paired=true", *SMALL])
     alone = references(config)["standalone"]
-    assert alone.choices["behaviour"] == "honest" and alone.raw["behaviour"] == {"_target_": "fedincent.behaviours.Behaviour"}
+    assert alone.choices["behaviour"] == "honest" and alone.raw["behaviour"] == {
+        "_target_": "fedincent.behaviours.Behaviour"
+    }
     assert not any(word.startswith("behaviour") for word in line_of(alone))
     brings_less = references(compose(["mechanism=iafl", "behaviour=withholds", "behaviour.paired=true", *SMALL]))
     assert brings_less["standalone"].choices["behaviour"] == "withholds"  # what one brings, one trains on alone, too

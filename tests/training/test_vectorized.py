@@ -97,6 +97,21 @@ def test_tasks_of_all_kinds_at_once() -> None:
     assert reports[4].incoming_loss > 0 and np.isnan(reports[0].incoming_loss)
 
 
+def test_trial_steps_of_per_fedavg() -> None:
+    """Pairs of batches, an odd one left over, one batch in all (client 1), steps that go on from pass to pass; and others
+    beside them."""
+    tasks = {
+        0: LocalTask(lr=0.002, inner_rate=0.05),  # 21 samples: batches of 8, 8, 5
+        1: LocalTask(lr=0.002, inner_rate=0.05),  # 3 samples: one batch, used for both
+        2: LocalTask(lr=0.002, inner_rate=0.02, steps=3, proximal=0.3),
+        3: LocalTask(lr=0.002, inner_rate=0.05, epochs=2),
+        4: LocalTask(lr=0.001, epochs=2),
+    }
+    for optimizer in ("adam", "sgd"):
+        assert_close(tasks, 1e-8, "mlp", RAGGED, torch.float64, optimizer)
+        assert_close(tasks, 1e-8, "mlp", RAGGED, torch.float64, optimizer, chunk=2)
+
+
 def test_augmented_images() -> None:
     assert_close(ALL, 1e-8, "cnn", RAGGED, torch.float64, "adam", "crop_flip")
 
