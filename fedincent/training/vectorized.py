@@ -39,9 +39,7 @@ class Block:
     weights: Tensor  # 1/(size of the batch) for samples, 0 for padding
     active: Tensor  # k×steps: whether the client has that step
     least: int  # steps that all of them have
-    trials: Tensor | None = (
-        None  # of Per-FedAvg, k×steps: the batch of the trial before each step; x, y, weights: all batches
-    )
+    trials: Tensor | None = None  # of Per-FedAvg, k×steps: the batch on which each step is tried first
     real: Tensor | None = None  # and the batch of the step itself
 
     def batch(self, step: int, places: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

@@ -24,9 +24,7 @@ def test_a_dilemma_by_hand() -> None:
 
 def test_best_responses_walk_down_to_the_equilibrium() -> None:
     efforts = np.array([0.0, 0.5, 1.0])
-    reward = (
-        np.zeros((3, 1, 3)) + np.array([0.0, 0.1, 0.2])[:, None, None]
-    )  # a public good: one's own effort changes nothing
+    reward = np.zeros((3, 1, 3)) + np.array([0.0, 0.1, 0.2])[:, None, None]  # a public good, one's own effort is nothing
     payoff = game.payoffs(reward, efforts, 0.3, ONE)
     assert game.path(payoff, (2,)) == [(2,), (1,), (0,)]
     assert game.solve(payoff).equilibrium == (0,)
