@@ -24,7 +24,7 @@ import fedincent
 from benchmarks import bare
 from fedincent.config.compose import compose
 from fedincent.federation import Federation, Job, Judged, Layout, LocalTask, Round, Shards, Streams
-from fedincent.models.image import ConvNet
+from fedincent.models.convolutions import ConvNet
 from fedincent.objectives import Classification
 from fedincent.runs.runner import complete
 from fedincent.runs.stage import Stage

@@ -11,8 +11,6 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from fedincent.datasets import Data
 
@@ -22,15 +20,14 @@ class Objective(Protocol):
 
     score_name: ClassVar[str]  # of the column that holds the score
     higher_is_better: ClassVar[bool]
-    dtype: ClassVar[torch.dtype]  # of targets
 
-    def loss(self, outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
         """What is minimised, over outputs (n×…) and targets (n): its mean, sum, or one number per sample (none)."""
 
-    def scores(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def scores(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The score of each sample (…×n): right or wrong, or by how much; outputs …×n×classes, targets n."""
 
-    def targets_of(self, y: np.ndarray) -> Tensor:
+    def targets_of(self, y: np.ndarray) -> torch.Tensor:
         """Targets as training takes them (n)."""
 
 
@@ -40,15 +37,14 @@ class Classification:
 
     score_name: ClassVar[str] = "accuracy"
     higher_is_better: ClassVar[bool] = True
-    dtype: ClassVar[torch.dtype] = torch.int64
 
-    def loss(self, outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
-        return F.cross_entropy(outputs, targets, reduction=reduction)
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs, targets, reduction=reduction)
 
-    def scores(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def scores(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return outputs.argmax(-1) == targets
 
-    def targets_of(self, y: np.ndarray) -> Tensor:
+    def targets_of(self, y: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(y, dtype=np.int64))
 
 
@@ -58,19 +54,18 @@ class Regression:
 
     score_name: ClassVar[str] = "mape"
     higher_is_better: ClassVar[bool] = False
-    dtype: ClassVar[torch.dtype] = torch.float32
 
     mean: float  # of the training targets
     std: float
 
-    def loss(self, outputs: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
-        return F.mse_loss(outputs.squeeze(-1), targets.to(outputs), reduction=reduction)
+    def loss(self, outputs: torch.Tensor, targets: torch.Tensor, reduction: str = "mean") -> torch.Tensor:
+        return torch.nn.functional.mse_loss(outputs.squeeze(-1), targets.to(outputs), reduction=reduction)
 
-    def scores(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def scores(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         truth = targets * self.std + self.mean
         return (outputs.squeeze(-1) * self.std + self.mean - truth).abs() / truth.abs().clamp(min=1e-8)
 
-    def targets_of(self, y: np.ndarray) -> Tensor:
+    def targets_of(self, y: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(((np.asarray(y, dtype=np.float64) - self.mean) / self.std).astype(np.float32))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from fedincent.contributions import Baseline, Contribution
 from fedincent.federation import Federation, Layout, Round, Streams
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would our children
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from fedincent import run
+from fedincent.campaigns.sweep import combinations
 from fedincent.cli import main
+from fedincent.config.compose import compose
 from fedincent.config.groups import options_of
 from tests.conftest import ROOT, TINY
 
@@ -80,7 +82,7 @@ def test_links_lead_somewhere(page: str) -> None:
 PAGES = sorted(p.relative_to(ROOT).as_posix() for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 SHELL = [(page, block) for page in PAGES for block in re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), flags=re.S)]
 WITH_FILES = ("--plugins", "mine.npz")  # carried out below, with the files that their pages show
-LINES = [(page, line) for page, block in SHELL for line in block.splitlines() if line.strip()]
+LINES = [(page, line) for page, block in SHELL for line in block.replace("\\\n", " ").splitlines() if line.strip()]
 COMMANDS = [(page, line) for page, line in LINES if not any(word in line for word in WITH_FILES)]
 
 
@@ -91,9 +93,20 @@ def test_every_command_of_the_docs(page: str, line: str, tmp_path: Path, capsys:
     if program == "make":
         subprocess.run(["make", "--dry-run", *words], cwd=ROOT, check=True, capture_output=True)
         return
+    if program == "python":
+        assert (ROOT / words[0]).is_file()
+        return
     assert program == "fedincent", line
+    others = any(word.startswith("dataset=") and word != "dataset=digits" for word in words)
+    if words[:2] == ["run", "-m"] and others:
+        assert all(compose(line) for line in combinations(words[2:]))
+        return
+    if "--sweep" in words and others:
+        with pytest.raises(SystemExit):
+            main(words)
+        assert "no stored run" in capsys.readouterr().err
+        return
     if words[0] == "run":
-        others = any(word.startswith("dataset=") and word != "dataset=digits" for word in words)
         small = [] if "--show" in words else ["rounds=2", "model=logistic", "executor=serial"]
         small += ["n_clients=4"] if not any(word.startswith("n_clients") for word in words) else []
         main([*words, *small, *(["--show"] if others and "-m" not in words else [])])

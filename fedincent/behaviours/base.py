@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.config.groups import read_group
@@ -35,10 +34,10 @@ class Behaviour(Stateful):
     def neutral(self) -> bool:
         return type(self) is Behaviour
 
-    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+    def start(self, federation: Federation, contribution: torch.Tensor | None) -> None:
         """Before the first round; contribution: what is known of the clients by then (N), if anything."""
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         """What is to be known of each client at the end (N each), for clients.csv."""
         return {}
 
@@ -57,14 +56,14 @@ class Behaviour(Stateful):
     def spoil(self, shards: Shards, n_classes: int, streams: Streams) -> None:
         """Change the training samples in place."""
 
-    def report(self, sizes: Tensor, streams: Streams) -> Tensor:
+    def report(self, sizes: torch.Tensor, streams: Streams) -> torch.Tensor:
         """How many samples the clients say they have (N), in place of how many they do."""
         return sizes
 
     def come(self, round: Round) -> None:
         """Who of those invited comes: change round.joined in place."""
 
-    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+    def send(self, round: Round, updates: torch.Tensor, pool: torch.Tensor) -> None:
         """What the clients send, in place of what they found: updates J×D, in the order of the round's jobs.
 
         pool: the models that they trained from (P×D).
@@ -97,28 +96,28 @@ class Dishonest(Behaviour):
     def builds_on(self) -> dict[str, dict[str, Any]]:
         return {"honest": read_group("behaviour", "honest")} if self.asks_honest_run or self.paired else {}
 
-    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+    def start(self, federation: Federation, contribution: torch.Tensor | None) -> None:
         self.persons = self.persons_of(federation.n)
         self.honest = federation.found.get("honest")
         self.chosen = self.choose(federation, contribution)[self.persons]
         self.sizes = federation.sizes
 
-    def persons_of(self, seats: int) -> Tensor:
+    def persons_of(self, seats: int) -> torch.Tensor:
         """Which client takes each seat (N)."""
         return torch.arange(seats)
 
-    def choose(self, federation: Federation, contribution: Tensor | None) -> Tensor:
+    def choose(self, federation: Federation, contribution: torch.Tensor | None) -> torch.Tensor:
         """Which clients behave so (boolean)."""
         n = int(self.persons.max()) + 1
         return self.named(n) if self.clients else marked(self.pick_share(federation, contribution), n)
 
-    def named(self, n_clients: int) -> Tensor:
+    def named(self, n_clients: int) -> torch.Tensor:
         """Those whom the configuration names (boolean)."""
         if any(client >= n_clients for client in self.clients):
             raise ConfigError("behaviour.clients", list(self.clients), f"there are {n_clients} clients, 0 the first")
         return marked(list(self.clients), n_clients)
 
-    def pick_share(self, federation: Federation, contribution: Tensor | None) -> list[int]:
+    def pick_share(self, federation: Federation, contribution: torch.Tensor | None) -> list[int]:
         """So large a share of the clients, by the rule."""
         n = int(self.persons.max()) + 1
         count = chosen_share(self.share, n)
@@ -135,12 +134,12 @@ class Dishonest(Behaviour):
             raise ConfigError("behaviour.pick", self.pick, "no contributions are known before the first round; name clients")
         return contribution.argsort(descending=self.pick.endswith("best"), stable=True)[:count].tolist()
 
-    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+    def send(self, round: Round, updates: torch.Tensor, pool: torch.Tensor) -> None:
         for job, update in zip(round.jobs, updates, strict=True):
             if self.chosen[job.client]:
                 update.copy_(self.upload(round, job.client, update))
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         told = {"cheats": self.chosen}
         if self.asks_honest_run:
             told["honest_worth"] = self.worth
@@ -153,11 +152,11 @@ class Dishonest(Behaviour):
                     told[f"honest_{name}"] = torch.from_numpy(theirs)[self.persons]
         return told
 
-    def saving(self, honest: Found) -> Tensor:
+    def saving(self, honest: Found) -> torch.Tensor:
         """Which share of an honest client's work one that behaves so is spared (N, or a number)."""
         return torch.tensor(0.0 if self.works else 1.0)
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         """What a chosen client sends instead of its update (D); by default the update."""
         return update
 
@@ -181,11 +180,11 @@ class Settled(Dishonest):
             raise ConfigError("behaviour.pick", self.pick, f"{type(self).__name__} {why}")
         return np.argsort(-sizes if self.pick == "best" else sizes, kind="stable")[:count].tolist()
 
-    def choose(self, federation: Federation, contribution: Tensor | None) -> Tensor:
+    def choose(self, federation: Federation, contribution: torch.Tensor | None) -> torch.Tensor:
         return self.settled
 
 
-def marked(places: list[int], n: int) -> Tensor:
+def marked(places: list[int], n: int) -> torch.Tensor:
     """True at some of n places."""
     found = torch.zeros(n, dtype=torch.bool)
     found[places] = True

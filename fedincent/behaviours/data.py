@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.behaviours.base import Settled, chosen_share
 from fedincent.config import option
@@ -44,7 +43,7 @@ class Withholds(OfData):
         efforts = np.where(chosen, self.keep, 1.0)
         return dataclasses.replace(deal, train=kept(deal.train, efforts, streams))
 
-    def saving(self, honest: Found) -> Tensor:
+    def saving(self, honest: Found) -> torch.Tensor:
         theirs = torch.from_numpy(np.array(honest.clients["n_samples"], dtype=np.float64))
         return 1 - self.sizes.double() / theirs
 
@@ -100,7 +99,7 @@ class Sybils(OfData):
     def seats(self, n_clients: int) -> int:
         return n_clients + len(self.clients or range(chosen_share(self.share, n_clients)))
 
-    def persons_of(self, seats: int) -> Tensor:
+    def persons_of(self, seats: int) -> torch.Tensor:
         return self.holders
 
     def brought(self, deal: Deal, chosen: np.ndarray, streams: Streams) -> Deal:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.behaviours.base import Dishonest, Settled
 from fedincent.config import option
@@ -25,7 +24,7 @@ class Absent(Dishonest):
         here = torch.from_numpy(round.stream("absent").random(len(self.chosen)) < self.comes)
         round.joined &= ~self.chosen | here
 
-    def saving(self, honest: Found) -> Tensor:
+    def saving(self, honest: Found) -> torch.Tensor:
         return torch.tensor(1 - self.comes)
 
 
@@ -35,7 +34,7 @@ class Inflates(Settled):
 
     factor: float = option("how many times as many it says", above=0)
 
-    def report(self, sizes: Tensor, streams: Streams) -> Tensor:
+    def report(self, sizes: torch.Tensor, streams: Streams) -> torch.Tensor:
         self.settle(sizes.numpy(), streams)
         told = sizes.clone()
         told[self.settled] = torch.from_numpy(np.maximum(1, np.rint(self.factor * sizes[self.settled].numpy()))).to(sizes)

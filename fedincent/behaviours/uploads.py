@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.behaviours.base import Dishonest
 from fedincent.config import option
@@ -22,7 +21,7 @@ class Zeros(Dishonest):
 
     works: ClassVar[bool] = False
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         return torch.zeros_like(update)
 
 
@@ -42,7 +41,7 @@ class Stops(Dishonest):
     def asks_honest_run(self) -> bool:
         return super().asks_honest_run or self.guess == "poisson"
 
-    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+    def start(self, federation: Federation, contribution: torch.Tensor | None) -> None:
         super().start(federation, contribution)
         self.last, rng = self.after, federation.streams("guess")
         if self.guess == "uniform":
@@ -51,13 +50,13 @@ class Stops(Dishonest):
             stop = federation.found["honest"].summary.get("stopping_round")
             self.last = int(rng.poisson(self.after if stop is None else stop))
 
-    def saving(self, honest: Found) -> Tensor:
+    def saving(self, honest: Found) -> torch.Tensor:
         return torch.tensor(max(0.0, 1 - self.last / int(honest.summary["rounds"])))
 
     def facts(self) -> dict[str, Any]:
         return {} if self.guess == "none" else {"honest_rounds": self.last}
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         return update if round.index < self.last else torch.zeros_like(update)
 
 
@@ -67,7 +66,7 @@ class Noise(Dishonest):
 
     works: ClassVar[bool] = False
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         rng = round.streams("upload noise", round.index, client)
         noise = torch.from_numpy(rng.standard_normal(len(update), dtype=np.float32)).to(update)
         return noise * (update.norm() / noise.norm())
@@ -77,7 +76,7 @@ class Noise(Dishonest):
 class SignFlip(Dishonest):
     """Sends the opposite of its update: it works, and gains only if the others do badly."""
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         return -update
 
 
@@ -87,7 +86,7 @@ class Scaled(Dishonest):
 
     factor: float = option("by which the update is multiplied")
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         return self.factor * update
 
 
@@ -98,14 +97,14 @@ class Earlier(Dishonest):
     saved: ClassVar[tuple[str, ...]] = ("chosen", "seen", "last")
     works: ClassVar[bool] = False
 
-    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+    def start(self, federation: Federation, contribution: torch.Tensor | None) -> None:
         super().start(federation, contribution)
         self.cheats = self.chosen.nonzero().flatten().tolist()
         self.seen = torch.zeros(len(self.cheats), dtype=torch.bool)
         self.last = federation.initial.new_zeros(len(self.cheats), federation.dim)
         self.stale = self.last
 
-    def upload(self, round: Round, client: int, update: Tensor) -> Tensor:
+    def upload(self, round: Round, client: int, update: torch.Tensor) -> torch.Tensor:
         return self.stale[self.cheats.index(client)]
 
 
@@ -113,7 +112,7 @@ class Earlier(Dishonest):
 class LastStep(Earlier):
     """Sends how the model it is given has moved since it got one last: free, and in the direction of everybody (Fraboni)."""
 
-    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+    def send(self, round: Round, updates: torch.Tensor, pool: torch.Tensor) -> None:
         self.stale = torch.zeros_like(self.last)
         for job in round.jobs:
             if job.slot == 0 and self.chosen[job.client]:
@@ -128,14 +127,14 @@ class LastStep(Earlier):
 class Copies(Earlier):
     """Sends another client's update of the round before: passes for that client's worth without its work."""
 
-    def start(self, federation: Federation, contribution: Tensor | None) -> None:
+    def start(self, federation: Federation, contribution: torch.Tensor | None) -> None:
         super().start(federation, contribution)
         honest = (~self.chosen).nonzero().flatten()
         if not len(honest):
             raise ConfigError("behaviour.share", self.share, "there must be somebody left to copy")
         self.copied = int(honest[int(federation.streams("copied").integers(len(honest)))])
 
-    def send(self, round: Round, updates: Tensor, pool: Tensor) -> None:
+    def send(self, round: Round, updates: torch.Tensor, pool: torch.Tensor) -> None:
         self.stale = self.last.clone()
         for job, update in zip(round.jobs, updates, strict=True):
             if job.slot == 0 and job.client == self.copied:

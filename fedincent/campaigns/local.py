@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
+import torch
+
 from fedincent.campaigns.launcher import (
     DONE,
     FAILED,
@@ -40,7 +42,6 @@ def gpu_here() -> bool:
     """Whether this machine has a GPU that torch can use; where there is no driver, torch need not be asked."""
     if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")):
         return False
-    import torch
 
     return torch.cuda.is_available()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fedincent import __version__
 from fedincent.cli import audit, compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
+from fedincent.cli.later import import_later
 from fedincent.errors import FedincentError
 from fedincent.runs.interrupt import end_like_ctrl_c
 
@@ -19,6 +20,7 @@ VERBS = (run, table, figure, audit, status, report, compare, data, listing, pack
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `fedincent`; errors a user can mend are shown as their message alone."""
+    import_later("torch")
     given = parse(arguments)
     logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
     if getattr(given, "plugins", None):

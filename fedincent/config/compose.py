@@ -7,13 +7,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from fedincent.config.groups import conf_folder, group_folders, options_of
+from fedincent.config.groups import conf_folder, group_folders, is_option, options_of
+from fedincent.config.plain import plain_values
 from fedincent.config.run import Config
 from fedincent.config.schema import build, fill
 from fedincent.errors import ConfigError, suggest
@@ -24,16 +25,23 @@ COMPONENTS = (
 )
 
 
-def from_values(values: Mapping[str, Any], choices: Mapping[str, str]) -> Config:
-    """The typed configuration from plain nested values; an error names the first field that cannot be used."""
+def from_values(
+    values: Mapping[str, Any], choices: Mapping[str, str], made: Callable[[Mapping[str, Any], str], Any] = build
+) -> Config:
+    """The typed configuration from plain nested values; an error names the first field that cannot be used.
+
+    made: gives the component of a group that a node describes.
+    """
     typed = dict(values)
     for name in COMPONENTS:
         node = typed.get(name)
         if not isinstance(node, Mapping):
             raise ConfigError(name, node, f"must be one of {', '.join(options_of(name))}")
-        typed[name] = build(node, name)
-    typed["training"] = build({"_target_": "fedincent.federation.Recipe", **typed["training"]}, "training")
-    typed["stream"] = build({"_target_": "fedincent.partitions.Stream", **typed["stream"]}, "stream")
+        typed[name] = made(node, name)
+    for name, target in (("training", "fedincent.federation.Recipe"), ("stream", "fedincent.partitions.Stream")):
+        if not isinstance(typed[name], Mapping):
+            raise ConfigError(name, typed[name], "must be fields with values")
+        typed[name] = made({"_target_": target, **typed[name]}, name)
     config = fill(Config, typed)
     config.choices, config.raw = dict(choices), dict(values)
     return config
@@ -41,6 +49,18 @@ def from_values(values: Mapping[str, Any], choices: Mapping[str, str]) -> Config
 
 def compose(overrides: Sequence[str] = ()) -> Config:
     """What a line of Hydra overrides means, completely filled in and checked."""
+    return from_values(*values_of(overrides))
+
+
+def values_of(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """All values of a configuration and the choices of its groups; by Hydra where a plain merge cannot tell."""
+    add_plugins()
+    known = plain_values(overrides)
+    return by_hydra(overrides) if known is None else (known[0], own_choices(known[1]))
+
+
+def by_hydra(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """All values of a configuration and the choices of its groups, as Hydra composes them; its errors in our words."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
@@ -57,13 +77,24 @@ def compose(overrides: Sequence[str] = ()) -> Config:
             values = OmegaConf.to_container(own, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise explain(error, overrides) from error
-    return from_values(values, own_choices(choices))  # type: ignore[arg-type]
+    return values, own_choices(choices)  # type: ignore[return-value]
 
 
 @functools.lru_cache(maxsize=2000)
 def composed_with(line: tuple[str, ...], plugins: str | None) -> Config:
     """What a line of overrides means, with a folder of plugins."""
-    return compose(line)
+    return from_values(*values_of(line), made=shared)
+
+
+def shared(node: Mapping[str, Any], group: str) -> Any:
+    """A component that several configurations may have in common, as nobody runs them."""
+    return shared_at(json.dumps(node), group)
+
+
+@functools.lru_cache(maxsize=5000)
+def shared_at(node: str, group: str) -> Any:
+    """The same, by its description."""
+    return build(json.loads(node), group)
 
 
 def composed(line: Sequence[str]) -> Config:
@@ -81,19 +112,27 @@ def flat(node: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def line_of(config: Config) -> list[str]:
     """The shortest line of overrides that means a configuration: choices and fields that are not as usual."""
-    words = [f"dataset={config.choices['dataset']}"]
-    usual = composed(words)
-    words += [f"{group}={name}" for group, name in config.choices.items() if usual.choices[group] != name]
-    known = flat(composed(words).raw)
-    for name, value in flat(config.raw).items():
+    return ["=".join(pair) for pair in unusual(config.choices, config.raw)]
+
+
+def unusual(choices: Mapping[str, str], raw: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The same in pairs of a name and a value, for choices and plain values; a choice that is no more is left out."""
+    pairs = [("dataset", choices["dataset"])] if is_option("dataset", choices["dataset"]) else []
+    words = ["=".join(pair) for pair in pairs]
+    usual = own_choices(values_of(words)[1])
+    others = {group: name for group, name in choices.items() if group != "dataset" and usual.get(group) != name}
+    pairs += [(group, name) for group, name in others.items() if is_option(group, name)]
+    words = ["=".join(pair) for pair in pairs]
+    known = flat(values_of(words)[0])
+    for name, value in flat(dict(raw)).items():
         if name != "results_dir" and not name.endswith("_target_") and known.get(name, UNKNOWN) != value:
-            words.append(f"{name}={word_of(value)}")
-    return words
+            pairs.append((name, word_of(value)))
+    return pairs
 
 
 def word_of(value: Any) -> str:
     """A value as Hydra reads it."""
-    plain = isinstance(value, str) and re.fullmatch(r"[\w./~%@:-]*[\w/~]", value)
+    plain = isinstance(value, str) and re.fullmatch(r"[\w./%@:-]*[\w/]", value)
     return str(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
@@ -102,17 +141,23 @@ def own_choices(choices: Any) -> dict[str, str]:
     return {k: str(v) for k, v in choices.items() if k in COMPONENTS}
 
 
-def plugin_overrides() -> list[str]:
-    """Make the folder named in FEDINCENT_PLUGINS count: its Python files can be imported, its conf/ is searched."""
+def add_plugins() -> Path | None:
+    """The folder named in FEDINCENT_PLUGINS, whose Python files can be imported from now on."""
     folder = os.environ.get("FEDINCENT_PLUGINS")
     if not folder:
-        return []
+        return None
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise ConfigError("--plugins", folder, "no such folder")
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
-    return [f"hydra.searchpath=['file://{path / 'conf'}']"]
+    return path
+
+
+def plugin_overrides() -> list[str]:
+    """Make Hydra search the conf/ of that folder."""
+    path = add_plugins()
+    return [f"hydra.searchpath=['file://{path / 'conf'}']"] if path else []
 
 
 def explain(error: Exception, overrides: Sequence[str]) -> ConfigError:

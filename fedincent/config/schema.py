@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from fedincent.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
 
 T = TypeVar("T")
 
@@ -93,11 +93,11 @@ class Stateful(Component):
 
     saved: ClassVar[tuple[str, ...]] = ()
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """The state as tensors."""
         return {name: getattr(self, name) for name in self.saved}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Put back, in place, what `state_dict` gave; called after `start`."""
         for name in self.saved:
             getattr(self, name).copy_(state[name])
@@ -149,11 +149,12 @@ def fill(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     for name, field in fields.items():
         checked[name] = values[name]
         if "help" in field.metadata:  # all others are components, built and checked already
-            checked[name] = convert(values[name], hint_of(cls, name), f"{prefix}{name}")
+            checked[name] = convert(values[name], hint_of(cls, name), f"{prefix}{name}")  # type: ignore[arg-type]
             check_limits(checked[name], field.metadata, f"{prefix}{name}")
     return cls(**checked)
 
 
+@functools.cache
 def hint_of(cls: type, name: str) -> Any:
     """The annotated type of a field, whichever class of the family states it."""
     owner = next(base for base in cls.__mro__ if name in inspect.get_annotations(base))

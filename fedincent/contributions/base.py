@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config.schema import Stateful, option
 from fedincent.federation import Federation, Round
@@ -18,9 +17,9 @@ FLOOR = 1e-3
 class Baseline:
     """How well each client does alone (N each): on the test set, and on the held-out set where there is one."""
 
-    accuracy: Tensor
-    loss: Tensor
-    held_out_accuracy: Tensor  # empty where nothing is held out
+    accuracy: torch.Tensor
+    loss: torch.Tensor
+    held_out_accuracy: torch.Tensor  # empty where nothing is held out
 
 
 @dataclass(kw_only=True)
@@ -34,12 +33,12 @@ class Contribution(Stateful):
         """Set what is known before the first round: `values` (N), the contributions as they stand."""
         self.values = torch.zeros(federation.n, dtype=torch.float64)
 
-    def measure(self, round: Round, updates: Tensor) -> Tensor:
+    def measure(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         """Contributions p (N) in this round, from the updates G (N×D) where the measure needs them."""
         return self.values
 
 
-def moving_importance(importance: Tensor, quality: Tensor, alpha: float) -> Tensor:
+def moving_importance(importance: torch.Tensor, quality: torch.Tensor, alpha: float) -> torch.Tensor:
     """r ← α·r + (1−α)·quality, floored at 1e-3 and normalised to sum 1 (N) (Xu et al. 2021, eq. 4)."""
     moved = (alpha * importance + (1 - alpha) * quality).clamp(min=FLOOR)
     return moved / moved.sum()
@@ -57,10 +56,10 @@ class Running(Contribution):
         self.federation = federation
         self.values = torch.zeros(federation.n, dtype=torch.float64)
 
-    def quality(self, round: Round, updates: Tensor) -> Tensor:
+    def quality(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         """How good each client's update is in this round (N, float64); it may be negative."""
         raise NotImplementedError
 
-    def measure(self, round: Round, updates: Tensor) -> Tensor:
+    def measure(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         self.values = moving_importance(self.values, self.quality(round, updates), self.alpha)
         return self.values

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
@@ -45,7 +44,7 @@ class CoalitionValue(Running):
         self.common = federation.initial.clone()
         self.total = torch.zeros(federation.n, dtype=torch.float64)  # of all rounds
 
-    def measure(self, round: Round, updates: Tensor) -> Tensor:
+    def measure(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         quality = self.quality(round, updates)
         if self.average == "moving":
             self.values = moving_importance(self.values, shares_of(quality), self.alpha)
@@ -58,7 +57,7 @@ class CoalitionValue(Running):
         """The value of each of the n players of a game."""
         raise NotImplementedError
 
-    def quality(self, round: Round, updates: Tensor) -> Tensor:
+    def quality(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         joined = round.joined.nonzero().flatten()
         values = torch.zeros(self.federation.n, dtype=torch.float64)
         if len(joined):
@@ -67,7 +66,7 @@ class CoalitionValue(Running):
             self.common.add_(mean_weights(self.federation, joined).to(updates) @ updates[joined])
         return values
 
-    def accuracy_game(self, updates: Tensor, joined: Tensor) -> shapley.Utility:
+    def accuracy_game(self, updates: torch.Tensor, joined: torch.Tensor) -> shapley.Utility:
         """U(S): accuracy of the common model moved by the mean of the updates of S; of the model as it is for nobody."""
         weights = mean_weights(self.federation, joined).numpy()
 
@@ -80,7 +79,7 @@ class CoalitionValue(Running):
 
 
 def judge_moved(
-    federation: Federation, common: Tensor, updates: Tensor, weights: np.ndarray, data: str
+    federation: Federation, common: torch.Tensor, updates: torch.Tensor, weights: np.ndarray, data: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Quality (larger is better) and loss (M each) of the models θ + W·G (updates k×D, weights M×k), a few at once."""
     judged = []
@@ -91,14 +90,14 @@ def judge_moved(
     return sign * np.concatenate([s.numpy() for s, _ in judged]), np.concatenate([loss.numpy() for _, loss in judged])
 
 
-def shares_of(values: Tensor) -> Tensor:
+def shares_of(values: torch.Tensor) -> torch.Tensor:
     """Values (N) as shares that sum to 1, negative ones as nothing; equal shares where nobody is worth anything."""
     positive = values.clamp(min=0)
     total = positive.sum()
     return positive / total if total > 0 else torch.full_like(values, 1 / len(values))
 
 
-def mean_weights(federation: Federation, joined: Tensor) -> Tensor:
+def mean_weights(federation: Federation, joined: torch.Tensor) -> torch.Tensor:
     """The joined clients' shares of their data."""
     shares = federation.data_shares[joined]
     return shares / shares.sum()

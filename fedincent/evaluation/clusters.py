@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
 
 
-def cluster_scores(models: Tensor, distributions: Sequence[str], judge: Callable[..., tuple[Tensor, Tensor]]) -> np.ndarray:
+def cluster_scores(
+    models: torch.Tensor, distributions: Sequence[str], judge: Callable[..., tuple[torch.Tensor, torch.Tensor]]
+) -> np.ndarray:
     """The scores (G×K) of K×D models on all test samples of each of G distributions."""
     return np.stack([judge(models, name)[0].numpy() for name in distributions])
 

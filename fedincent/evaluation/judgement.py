@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
 from fedincent.evaluation.metrics import summarise
 from fedincent.evaluation.population import Population
@@ -24,8 +23,8 @@ from fedincent.federation.predictors import Predictor
 if TYPE_CHECKING:
     from fedincent.config.run import Config
 
-Given = Tensor | Predictor  # what the clients are given: N×D, or what is no single row
-Judge = Callable[..., tuple[Tensor, Tensor]]  # models, which data, own=…: score and loss (N each)
+Given = torch.Tensor | Predictor  # what the clients are given: N×D, or what is no single row
+Judge = Callable[..., tuple[torch.Tensor, torch.Tensor]]  # models, which data, own=…: score and loss (N each)
 
 
 @dataclass(frozen=True)
@@ -49,16 +48,16 @@ class Judgement:
     contribution: np.ndarray | None  # what is known of the clients' contributions (N), if anything
     truth: dict[str, np.ndarray]  # what is known of the clients themselves (N each)
     unseen: Callable[[], Population]
-    initial: Tensor  # θ_0 (D)
+    initial: torch.Tensor  # θ_0 (D)
 
     def of_clients(
         self,
         models: Given,
         clients: pd.DataFrame,
         suffix: str,
-        importance: Tensor | None,
-        online: Tensor | None = None,
-        outcomes: Mapping[str, Tensor] | None = None,
+        importance: torch.Tensor | None,
+        online: torch.Tensor | None = None,
+        outcomes: Mapping[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
         """The metrics of the clients' models, with `suffix` in their names; columns go into clients.csv.
 
@@ -124,7 +123,7 @@ class Judgement:
         """What the reference's columns are called by."""
         return "standalone" if self.alone or self.reference is None else self.reference.name
 
-    def columns(self, models: Given, importance: Tensor | None) -> dict[str, Any]:
+    def columns(self, models: Given, importance: torch.Tensor | None) -> dict[str, Any]:
         """All that metrics may ask for."""
         columns: dict[str, Any] = {"strict": self.config.ipr_strict and not self.alone}
         if self.judges_test:
@@ -157,7 +156,7 @@ class Judgement:
         unseen: pd.DataFrame,
         closing: LocalTask | None,
         task: LocalTask | None,
-        given: Tensor | None = None,
+        given: torch.Tensor | None = None,
     ) -> dict[str, Any]:
         """The common model by clients that did not train it; columns go into unseen.csv.
 
@@ -172,7 +171,7 @@ class Judgement:
             start = self.initial.expand(config.unseen_clients, -1)
             rows = population.trained(start, LocalTask(lr=config.training.lr, steps=config.solo_steps), 0)
         else:
-            assert isinstance(models, Tensor)
+            assert isinstance(models, torch.Tensor)
             rows = models[:1].expand(config.unseen_clients, -1) if given is None else given
             for work, index in ((closing, config.rounds), (task, config.rounds + 1)):
                 rows = rows if work is None else population.trained(rows, work, index)
@@ -207,7 +206,7 @@ class Judgement:
         return row | {"own_loss": columns["own_loss"].mean(), "own_train_loss": own_train_loss}
 
 
-def online_frame(online: Tensor, score: str) -> pd.DataFrame:
+def online_frame(online: torch.Tensor, score: str) -> pd.DataFrame:
     """Score and loss after every round (T×2×N): a line per round and client."""
     rounds, _, n = online.shape
     where = torch.cartesian_prod(torch.arange(1, rounds + 1), torch.arange(n))

@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.federation import Job, Judged, LocalTask, Shards, Streams
 from fedincent.training import Workload
@@ -24,13 +23,13 @@ class Population:
         )
         self.trainer = work.make_trainer(work)
 
-    def judge(self, models: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, models: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Score and loss (N each, float64) of model i (N×D) on client i's own tests."""
         scores = [self.trainer.judge(model, "own", client=client) for client, model in enumerate(models)]
         score, loss = torch.tensor(scores, dtype=torch.float64).T
         return score, loss
 
-    def by_client(self, models: Tensor, data: str) -> tuple[list[Tensor], list[Tensor]]:
+    def by_client(self, models: torch.Tensor, data: str) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Scores and losses of M×D models on each sample of a set, client by client (M×n_i each)."""
         counts = np.diff(self.judged[data].clients or [0]).tolist()
         score, loss = (
@@ -38,7 +37,7 @@ class Population:
         )
         return list(score.split(counts, 1)), list(loss.split(counts, 1))
 
-    def trained(self, models: Tensor, task: LocalTask, round_index: int) -> Tensor:
+    def trained(self, models: torch.Tensor, task: LocalTask, round_index: int) -> torch.Tensor:
         """The models (N×D) after each client has worked on its own for a while."""
         updates = torch.zeros_like(models)  # of N rows, even where the models are one row seen N times
         for client in range(len(self.train.sizes)):

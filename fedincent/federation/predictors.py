@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import torch
-from torch import Tensor
 
 
 class Predictor(Protocol):
@@ -18,7 +17,7 @@ class Predictor(Protocol):
     features: ClassVar[bool]  # whether it takes what goes into the last layer instead of what comes out of it
 
     @property
-    def models(self) -> Tensor:
+    def models(self) -> torch.Tensor:
         """M×D."""
 
     def __len__(self) -> int:
@@ -27,7 +26,7 @@ class Predictor(Protocol):
     def rows_of(self, client: int) -> list[int]:
         """Which of the models the client uses."""
 
-    def outputs(self, parts: list[Tensor], client: int) -> Tensor:
+    def outputs(self, parts: list[torch.Tensor], client: int) -> torch.Tensor:
         """The client's outputs (n×classes) from those models' (each n×classes, or n×features)."""
 
 
@@ -37,8 +36,8 @@ class Mixture:
 
     features: ClassVar[bool] = False
 
-    models: Tensor  # K×D
-    weights: Tensor  # N×K, rows sum to 1
+    models: torch.Tensor  # K×D
+    weights: torch.Tensor  # N×K, rows sum to 1
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -46,7 +45,7 @@ class Mixture:
     def rows_of(self, client: int) -> list[int]:
         return list(range(len(self.models)))
 
-    def outputs(self, parts: list[Tensor], client: int) -> Tensor:
+    def outputs(self, parts: list[torch.Tensor], client: int) -> torch.Tensor:
         shares = torch.stack([part.softmax(-1) for part in parts])
         mixed = torch.tensordot(self.weights[client].to(shares), shares, dims=1)
         return mixed.clamp(min=1e-30).log()
@@ -58,8 +57,8 @@ class NearestPrototype:
 
     features: ClassVar[bool] = True
 
-    models: Tensor  # N×D
-    prototypes: Tensor  # classes×features; a row of nan for a class that has none
+    models: torch.Tensor  # N×D
+    prototypes: torch.Tensor  # classes×features; a row of nan for a class that has none
 
     def __len__(self) -> int:
         return len(self.models)
@@ -67,7 +66,7 @@ class NearestPrototype:
     def rows_of(self, client: int) -> list[int]:
         return [client]
 
-    def outputs(self, parts: list[Tensor], client: int) -> Tensor:
+    def outputs(self, parts: list[torch.Tensor], client: int) -> torch.Tensor:
         prototypes = self.prototypes.to(parts[0])
         known = ~prototypes.isnan().any(1)
         distance = torch.cdist(parts[0], prototypes[known]) ** 2

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.federation.jobs import Job, Report
 from fedincent.federation.layout import Layout
@@ -40,21 +39,25 @@ def not_given(*anything: object) -> Any:
 class Federation:
     """All that a mechanism may know of the clients and the server, passed in by the runner."""
 
-    initial: Tensor  # θ_0 of the seed (D), where everybody starts
+    initial: torch.Tensor  # θ_0 of the seed (D), where everybody starts
     layout: Layout
-    sizes: Tensor  # samples per client (N)
-    participation: Tensor  # the probability with which each client joins a round (N)
+    sizes: torch.Tensor  # samples per client (N)
+    participation: torch.Tensor  # the probability with which each client joins a round (N)
     streams: Streams
     contribution: Contribution
-    judge: Callable[..., tuple[Tensor, Tensor]]  # models (M×D), name of a judged set, own → score, loss (M each)
+    judge: Callable[..., tuple[torch.Tensor, torch.Tensor]]  # models (M×D), name of a judged set, own → score, loss (M each)
     cores: int = 1  # that large products may use
     higher_is_better: bool = True  # of the score that `judge` gives
     per_round: int = 0  # exactly so many clients train in a round; 0: each by its participation rate
-    solo_losses: Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
-    scores: Callable[..., tuple[Tensor, Tensor]] = not_given  # M×D, a set, clients → score, loss of each sample (M×n)
+    solo_losses: torch.Tensor | None = None  # F_k(ŵ_k): what each client's own model reaches on its training data (N)
+    scores: Callable[..., tuple[torch.Tensor, torch.Tensor]] = (
+        not_given  # M×D, a set, clients → score, loss of each sample (M×n)
+    )
     judge_pairs: Callable[..., list[tuple[float, float]]] = not_given  # M×D, [(row, client)], a set → score, loss of each
-    gradient: Callable[[Tensor, str, Sequence[int]], Tensor] = not_given  # D, a set, clients → of the mean loss (D)
-    fresh: Callable[[int], Tensor] = not_given  # further initial models (D), by number
+    gradient: Callable[[torch.Tensor, str, Sequence[int]], torch.Tensor] = (
+        not_given  # D, a set, clients → of the mean loss (D)
+    )
+    fresh: Callable[[int], torch.Tensor] = not_given  # further initial models (D), by number
     found: dict[str, Found] = field(default_factory=dict)  # the runs that this one builds on, by name
     segments: Callable[[str], list[int]] = not_given  # a set that is grouped by client → where each client's part begins
 
@@ -64,7 +67,7 @@ class Federation:
         return len(self.sizes)
 
     @property
-    def data_shares(self) -> Tensor:
+    def data_shares(self) -> torch.Tensor:
         """Each client's share of all training samples (N, float64)."""
         return self.sizes.double() / self.sizes.sum()
 
@@ -74,19 +77,19 @@ class Federation:
         return self.layout.dim
 
     def by_client(
-        self, models: Tensor, data: str, clients: Sequence[int] | None = None
-    ) -> tuple[list[Tensor], list[Tensor]]:
+        self, models: torch.Tensor, data: str, clients: Sequence[int] | None = None
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Scores and losses of M×D models on each sample of a set, client by client (M×n_i each): of all, or of some."""
         bounds = self.segments(data)
         counts = [bounds[i + 1] - bounds[i] for i in (range(self.n) if clients is None else clients)]
         score, loss = self.scores(models, data, clients)
         return list(score.split(counts, 1)), list(loss.split(counts, 1))
 
-    def replicas(self) -> Tensor:
+    def replicas(self) -> torch.Tensor:
         """A model of its own for every client, all equal to θ_0 (N×D)."""
         return self.initial.repeat(self.n, 1)
 
-    def add_product(self, models: Tensor, shares: np.ndarray | Tensor, updates: Tensor) -> None:
+    def add_product(self, models: torch.Tensor, shares: np.ndarray | torch.Tensor, updates: torch.Tensor) -> None:
         """Θ ← Θ + S·G, in place: models and updates N×D, shares N×N.
 
         On a CPU it goes block by block of columns, each computed by one thread: faster than all at once, and the same
@@ -117,10 +120,12 @@ class Round:
     index: int  # 0 in the first round
     lr: float  # the recipe's learning rate in this round
     streams: Streams
-    joined: Tensor  # who trained (N, boolean)
-    losses: Tensor  # mean local training loss (N); nan for those who did not train
-    incoming_losses: Tensor  # of the incoming models on the clients' own training data (N); nan where no task asked for it
-    trace: dict[str, Tensor] | None = None  # what is noted of this round, where somebody wants to know
+    joined: torch.Tensor  # who trained (N, boolean)
+    losses: torch.Tensor  # mean local training loss (N); nan for those who did not train
+    incoming_losses: (
+        torch.Tensor
+    )  # of the incoming models on the clients' own training data (N); nan where no task asked for it
+    trace: dict[str, torch.Tensor] | None = None  # what is noted of this round, where somebody wants to know
     jobs: list[Job] = field(default_factory=list)  # its work
     reports: list[Report] = field(default_factory=list)  # and what came of it
     told: dict[str, float] = field(default_factory=dict)  # numbers of this round for rounds.csv
@@ -130,13 +135,13 @@ class Round:
         """Keep one number of this round for rounds.csv."""
         self.told[name] = float(number)
 
-    def note(self, name: str, values: Callable[[], Tensor]) -> None:
+    def note(self, name: str, values: Callable[[], torch.Tensor]) -> None:
         """Keep a number per client (N) of this round for trace.csv; found out only where somebody wants to know."""
         found = self.aside(values)
         if found is not None and self.trace is not None:
             self.trace[name] = found.double().cpu()
 
-    def aside(self, work: Callable[[], Tensor]) -> Tensor | None:
+    def aside(self, work: Callable[[], torch.Tensor]) -> torch.Tensor | None:
         """What only a trace asks for: none where nobody wants one; its time is not the mechanism's."""
         if self.trace is None:
             return None

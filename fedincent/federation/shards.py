@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.datasets import Data
 from fedincent.federation.streams import Streams
@@ -22,11 +21,11 @@ class Shards:
     x: n×… standardised (images n×channels×height×width) or tokens; y: n; bounds: client i holds bounds[i]:bounds[i+1].
     """
 
-    x: Tensor
-    y: Tensor
+    x: torch.Tensor
+    y: torch.Tensor
     bounds: list[int]
     noise: list[float] = field(default_factory=list)  # deviation of the noise to redraw at every pass; empty: none
-    black: Tensor | None = None  # what a black pixel has become by standardisation, for padding
+    black: torch.Tensor | None = None  # what a black pixel has become by standardisation, for padding
     arrivals: list[list[int]] | None = None  # per client, how many of its samples have come before round 0, 1, …, T
 
     @property
@@ -46,7 +45,7 @@ class Shards:
         held = self.place(client, round_index)
         return int(held.stop - held.start)
 
-    def of(self, client: int, round_index: int | None = None) -> tuple[Tensor, Tensor]:
+    def of(self, client: int, round_index: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """One client's samples and targets, as views: the whole shard, or what arrives in a round."""
         held = self.place(client, round_index)
         return self.x[held], self.y[held]
@@ -56,12 +55,12 @@ class Shards:
 class Judged:
     """Samples that models are judged on: one set for all, or grouped by client, or by the round that judges on them."""
 
-    x: Tensor
-    y: Tensor
+    x: torch.Tensor
+    y: torch.Tensor
     clients: list[int] | None = None  # client i's are clients[i]:clients[i+1]
     rounds: list[int] | None = None  # round t judges on rounds[t]:rounds[t+1]
 
-    def of(self, client: int | None = None, round_index: int = 0) -> tuple[Tensor, Tensor]:
+    def of(self, client: int | None = None, round_index: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
         """The samples and targets, as views: all of them, one client's own, or a round's."""
         held = slice(None)
         if client is not None:
@@ -72,7 +71,7 @@ class Judged:
         return self.x[held], self.y[held]
 
 
-def standardise(data: Data, x: np.ndarray) -> Tensor:
+def standardise(data: Data, x: np.ndarray) -> torch.Tensor:
     """Samples as the models take them: float32 with the training set's mean and deviation; token numbers as they are."""
     if data.kind == "text":
         return torch.from_numpy(np.array(x, dtype=np.int64))
@@ -85,12 +84,12 @@ def standardise(data: Data, x: np.ndarray) -> Tensor:
     return out
 
 
-def standardised_black(data: Data) -> Tensor:
+def standardised_black(data: Data) -> torch.Tensor:
     """The value of a black pixel after standardisation (channels)."""
     return -torch.tensor(data.mean, dtype=torch.float32) / torch.tensor(data.std, dtype=torch.float32)
 
 
-def turn(x: Tensor, quarters: np.ndarray) -> None:
+def turn(x: torch.Tensor, quarters: np.ndarray) -> None:
     """Turn images (n×channels×height×width) by so many times 90° counter-clockwise each (n), in place."""
     for count in np.unique(quarters[quarters > 0]).tolist():
         chosen = torch.from_numpy(np.flatnonzero(quarters == count))

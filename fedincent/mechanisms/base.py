@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
-from torch import Tensor
 
 from fedincent.config.schema import Stateful
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
 from fedincent.federation.predictors import Predictor
 
-ByClient = Callable[[Tensor, str], tuple[list[Tensor], list[Tensor]]]
+ByClient: TypeAlias = "Callable[[torch.Tensor, str], tuple[list[torch.Tensor], list[torch.Tensor]]]"
 
 
 @dataclass(kw_only=True)
@@ -40,7 +39,7 @@ class Mechanism(Stateful):
         self.federation = federation
         self.models = federation.replicas()
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         """Who trains in this round (N, boolean): so many drawn at random, or each client by its own participation rate."""
         rates, count = self.federation.participation, self.federation.per_round
         if count:
@@ -51,11 +50,11 @@ class Mechanism(Stateful):
         """What a client does in this round; by default what the recipe says."""
         return LocalTask.of(recipe, round.index)
 
-    def incoming(self, round: Round) -> Tensor:
+    def incoming(self, round: Round) -> torch.Tensor:
         """The models the clients start the round from (N×D)."""
         return self.models
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         """The round's work: a pool of models (P×D), and who trains which row of it with which task.
 
         By default one job for each client that joined, from its own row of `incoming`.
@@ -66,11 +65,11 @@ class Mechanism(Stateful):
         jobs = [Job(i, 0 if one_for_all else i, self.task(recipe, round, i)) for i in joined]
         return (rows[:1] if one_for_all else rows), jobs
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         """Take the updates (J×D) of the round's jobs; by default `reward` sees those of clients' first jobs as G."""
         self.reward(round, self.scattered(round, updates))
 
-    def scattered(self, round: Round, updates: Tensor) -> Tensor:
+    def scattered(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         """The updates of each client's first job as G (N×D), zero rows for those who have none."""
         firsts = [place for place, job in enumerate(round.jobs) if job.slot == 0]
         clients = [round.jobs[place].client for place in firsts]
@@ -80,11 +79,11 @@ class Mechanism(Stateful):
         rows[clients] = updates[firsts]
         return rows
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         """Receive the updates G (N×D, zero rows for absentees; may be overwritten) and change the models."""
         raise NotImplementedError
 
-    def personal(self) -> Tensor | Predictor:
+    def personal(self) -> torch.Tensor | Predictor:
         """What each client is given (N×D, or a predictor where that is no single row); asked for only to be judged."""
         return self.models
 
@@ -92,7 +91,7 @@ class Mechanism(Stateful):
         """What is to be known of the whole run, for its summary."""
         return {}
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         """What is to be known of each client at the end (N each), for clients.csv."""
         return {}
 
@@ -100,11 +99,11 @@ class Mechanism(Stateful):
         """Whether clients need samples of their own to validate on."""
         return False
 
-    def cluster_models(self) -> Tensor | None:
+    def cluster_models(self) -> torch.Tensor | None:
         """The models of clusters (K×D), to be judged on each distribution of the data; None: there are no clusters."""
         return None
 
-    def of_unseen(self, by_client: ByClient) -> Tensor | None:
+    def of_unseen(self, by_client: ByClient) -> torch.Tensor | None:
         """What clients that did not train are given (U×D); None: the common model.
 
         by_client: models (M×D), a set → their scores and losses on those clients' samples, client by client (M×n_i each).
@@ -115,9 +114,9 @@ class Mechanism(Stateful):
         """What each client does with its final model before it is judged (fine-tuning), if anything."""
         return None
 
-    def closing_jobs(self, recipe: Recipe) -> tuple[Tensor, list[Job]] | None:
+    def closing_jobs(self, recipe: Recipe) -> tuple[torch.Tensor, list[Job]] | None:
         """The same as jobs from a pool of models (P×D), one for each client in their order."""
         task, given = self.closing_task(recipe), self.personal()
-        if task is None or not isinstance(given, Tensor):
+        if task is None or not isinstance(given, torch.Tensor):
             return None
         return given, [Job(i, i, task) for i in range(self.federation.n)]

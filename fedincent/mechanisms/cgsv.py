@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+import torch
 
 from fedincent.config import option
 from fedincent.contributions.base import moving_importance
@@ -27,7 +27,7 @@ class CGSV(SparseReward):
 
     alpha: float = option("weight of the past in the moving average of importance", low=0, below=1)
 
-    def value(self, round: Round, updates: Tensor, aggregate: Tensor, lengths: Tensor) -> Tensor:
+    def value(self, round: Round, updates: torch.Tensor, aggregate: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         psi = cosines(updates, aggregate, lengths)
         round.note("psi", lambda: psi)
         return moving_importance(self.importance, psi, self.alpha)

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
@@ -35,15 +34,15 @@ class Clustered(Mechanism):
         self.federation = federation
         self.clusters = torch.stack([federation.fresh(k) for k in range(self.n_clusters)])  # M (K×D)
 
-    def cluster_models(self) -> Tensor:
+    def cluster_models(self) -> torch.Tensor:
         return self.clusters
 
-    def mean_losses(self, data: str, clients: list[int] | None = None) -> Tensor:
+    def mean_losses(self, data: str, clients: list[int] | None = None) -> torch.Tensor:
         """Each cluster model's mean loss on each client's samples (clients×K)."""
         _, losses = self.federation.by_client(self.clusters, data, clients)
         return torch.stack([loss.double().mean(1) for loss in losses]).cpu()
 
-    def move(self, k: int, updates: Tensor, weights: Tensor) -> None:
+    def move(self, k: int, updates: torch.Tensor, weights: torch.Tensor) -> None:
         """M_k ← M_k + Σ w_i·u_i (updates: P×D)."""
         self.clusters[k] += weights.to(updates) @ updates
 
@@ -74,19 +73,19 @@ class IFCA(Clustered):
                 break
         self.clusters = draw
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         clients, task = round.joined.nonzero().flatten().tolist(), LocalTask.of(recipe, round.index)
         nearest = self.mean_losses("train", clients).argmin(1).tolist() if clients else []
         return self.clusters, [Job(i, k, task) for i, k in zip(clients, nearest, strict=True)]
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         for k in range(self.n_clusters):
             places = [p for p, job in enumerate(round.jobs) if job.row == k and round.joined[job.client]]
             round.tell(f"trained_{k}", len(places))
             if places:
                 self.move(k, updates[places], torch.full((len(places),), 1 / len(places)))
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         return self.clusters[self.mean_losses("validation").argmin(1)]
 
 
@@ -100,7 +99,7 @@ class FedEM(Clustered):
         super().start(federation)
         self.mixture = torch.full((federation.n, self.n_clusters), 1 / self.n_clusters, dtype=torch.float64)  # π (N×K)
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         clients, task = round.joined.nonzero().flatten().tolist(), LocalTask.of(recipe, round.index)
         jobs: list[Job] = []
         if not clients:
@@ -113,7 +112,7 @@ class FedEM(Clustered):
             jobs += [Job(client, k, dataclasses.replace(task, weights=weights[k])) for k in range(self.n_clusters)]
         return self.clusters, jobs
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         shares = self.federation.data_shares
         for k in range(self.n_clusters):
             places = [p for p, job in enumerate(round.jobs) if job.row == k and round.joined[job.client]]
@@ -141,14 +140,14 @@ class FedSoft(Clustered):
         self.belongs = torch.full((federation.n, self.n_clusters), 1 / self.n_clusters, dtype=torch.float64)  # U (N×K)
         self.drawn: list[list[int]] = []  # who moves which cluster in this round
 
-    def look(self) -> Tensor:
+    def look(self) -> torch.Tensor:
         """U (N×K): on which share of a client's samples each cluster's loss is the lowest; at least a little."""
         _, losses = self.federation.by_client(self.clusters, "train")
         shares = [torch.bincount(loss.argmin(0), minlength=len(loss)).double() / loss.shape[1] for loss in losses]
         found = torch.stack(shares).cpu()
         return torch.where(found == 0, LEAST, found)
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         if round.index % self.look_every == 0:
             self.belongs = self.look()
         n = self.federation.n
@@ -162,7 +161,7 @@ class FedSoft(Clustered):
             joined[self.drawn[k]] = True
         return joined
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         clients, task = round.joined.nonzero().flatten().tolist(), LocalTask.of(recipe, round.index)
         belongs = self.belongs[clients]
         total = belongs.sum(1)
@@ -173,7 +172,7 @@ class FedSoft(Clustered):
         ]
         return torch.cat([self.own[clients], anchors]), jobs
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         clients = [job.client for job in round.jobs]
         self.own[clients] += updates
         for k, drawn in enumerate(self.drawn):
@@ -181,5 +180,5 @@ class FedSoft(Clustered):
             if here:
                 self.clusters[k] = self.own[here].mean(0)
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         return self.own

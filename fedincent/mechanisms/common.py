@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+import torch
 
 from fedincent.federation import Federation, Round
 from fedincent.mechanisms.base import Mechanism
@@ -22,10 +22,10 @@ class CommonModel(Mechanism):
         self.common = federation.initial.clone()
         self.models = self.common.expand(federation.n, -1)  # N×D, one row in memory
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         """What each client's update counts (N); rows of those who did not join are zero anyway."""
         raise NotImplementedError
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         if round.joined.any():
             self.common.add_(self.weights(round, updates).to(updates) @ updates)

@@ -11,7 +11,6 @@ import dataclasses
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import LocalTask, Recipe, Round
@@ -28,7 +27,7 @@ class Cons(Stale):
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
         return dataclasses.replace(super().task(recipe, round, client), incoming_loss=True)
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         joined, shares = round.joined, self.federation.data_shares
         count = int(joined.sum())
         losses = round.incoming_losses.double()[joined]

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
@@ -30,7 +29,7 @@ class Ditto(FedAvg):
         super().start(federation)
         self.own = federation.replicas()  # V (N×D)
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         clients = round.joined.nonzero().flatten().tolist()
         common = LocalTask.of(recipe, round.index)
         own = dataclasses.replace(common, epochs=self.own_epochs, proximal=self.mu, anchor=0)
@@ -38,7 +37,7 @@ class Ditto(FedAvg):
         first = [Job(i, 1 + place, own) for place, i in enumerate(clients)]
         return pool, [*first, *(Job(i, 0, common) for i in clients)]
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         half = len(round.jobs) // 2
         clients = [job.client for job in round.jobs[:half]]
         self.own[clients] += updates[:half]
@@ -46,5 +45,5 @@ class Ditto(FedAvg):
         common[clients] = updates[half:]
         self.reward(round, common)
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         return self.own

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
@@ -41,7 +40,7 @@ class FedALA(FedAvg):
         self.weights_of = torch.ones(federation.n, self.columns[1] - self.columns[0])  # ω (N×D_h)
         self.begun = torch.zeros(federation.n, dtype=torch.bool)  # who has learned ω before
 
-    def mixing_jobs(self, task: LocalTask, trains: Tensor) -> tuple[Tensor, list[Job]]:
+    def mixing_jobs(self, task: LocalTask, trains: torch.Tensor) -> tuple[torch.Tensor, list[Job]]:
         """Everybody mixes; some (N, boolean) go on to train from what they have mixed."""
         jobs = []
         for i in range(self.federation.n):
@@ -51,10 +50,10 @@ class FedALA(FedAvg):
             jobs.append(Job(i, 0, own_task if trains[i] else dataclasses.replace(own_task, epochs=0, steps=None)))
         return torch.cat([self.common[None], self.own]), jobs
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         return self.mixing_jobs(LocalTask.of(recipe, round.index), round.joined)
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         self.begun |= (self.common != self.own).any(1).cpu()
         for job, report in zip(round.jobs, round.reports, strict=True):
             self.weights_of[job.client] = torch.from_numpy(report.mixing_weights)
@@ -63,7 +62,7 @@ class FedALA(FedAvg):
         updates[~round.joined] = 0
         self.reward(round, updates)
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         """The present mixtures; before the end, clients learn once more how to mix (`closing_jobs`)."""
         columns = slice(*self.columns)
         rows = self.common.repeat(self.federation.n, 1)
@@ -71,5 +70,5 @@ class FedALA(FedAvg):
         rows[:, columns] = mine + self.weights_of.to(mine) * (rows[:, columns] - mine)
         return rows
 
-    def closing_jobs(self, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def closing_jobs(self, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         return self.mixing_jobs(LocalTask.of(recipe, 0), torch.zeros(self.federation.n, dtype=torch.bool))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
 from fedincent.config import option
 from fedincent.federation import Round
@@ -17,6 +17,6 @@ class FedAvg(CommonModel):
 
     weighting: str = option("what an update counts by", choices=("sizes", "equal"))
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         counts = round.joined.double() * (self.federation.data_shares if self.weighting == "sizes" else 1.0)
         return counts / counts.sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
 from fedincent.config import option
 from fedincent.federation import LocalTask, Recipe, Round
@@ -17,7 +17,7 @@ class FedAvgFinetune(CommonModel):
 
     finetune_epochs: int = option("local epochs on the final model, at the first round's rate; 0 for none", low=0)
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         return round.joined.double() / round.joined.sum()
 
     def closing_task(self, recipe: Recipe) -> LocalTask | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
@@ -37,7 +36,7 @@ class FedFomo(Mechanism):
         self.promise = torch.eye(federation.n, dtype=torch.float64)  # P (N×N)
         self.sent = torch.zeros(federation.n, dtype=torch.bool)  # who sent a model in the last round
 
-    def shares(self, clients: list[int]) -> Tensor:
+    def shares(self, clients: list[int]) -> torch.Tensor:
         """W (clients×N): how much of each model each of some clients takes; a row of zeros: it goes on with its own."""
         offered = self.sent.nonzero().flatten()
         found = torch.zeros(len(clients), self.federation.n, dtype=torch.float64)
@@ -62,7 +61,7 @@ class FedFomo(Mechanism):
                 found[place, models] = good / good.sum()
         return found
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         clients, task = round.joined.nonzero().flatten().tolist(), LocalTask.of(recipe, round.index)
         shares = self.shares(clients)
         mixed = torch.where(shares.sum(1, keepdim=True) > 0, 1.0, 0.0).to(self.models)
@@ -70,7 +69,7 @@ class FedFomo(Mechanism):
         self.begun[clients] = pool
         return pool, [Job(i, place, task) for place, i in enumerate(clients)]
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         clients = [job.client for job in round.jobs]
         self.models[clients] = self.begun[clients] + updates
         self.sent.zero_()

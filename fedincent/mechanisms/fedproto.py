@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.errors import ConfigError
@@ -43,7 +42,7 @@ class FedProto(Mechanism):
         plain = super().task(recipe, round, client)
         return dataclasses.replace(plain, prototypes=aims, attraction=self.attraction, features=True)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         self.models += updates
         total, holders = torch.zeros_like(self.prototypes), torch.zeros(len(self.prototypes), 1, dtype=torch.float64)
         for job, report in zip(round.jobs, round.reports, strict=True):

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
@@ -92,7 +91,7 @@ class FYE(Stale):
         if self.window < self.watched:
             raise ConfigError("mechanism.window", self.window, f"must be ≥ mechanism.watched={self.watched}")
         self.panel = np.sort(federation.streams("watched").permutation(n)[: self.watched])
-        self.values: list[Tensor] = []  # φ_t (N) of the rounds that explored
+        self.values: list[torch.Tensor] = []  # φ_t (N) of the rounds that explored
         self.exploring = torch.ones((), dtype=torch.bool)
         self.drawn = torch.ones(n, dtype=torch.float64)
         self.thinned_from: int | None = None  # the first round in which not all are present
@@ -101,7 +100,7 @@ class FYE(Stale):
             self.thinned_from = None if stop is None else max(0, stop - EARLIER)
 
     @property
-    def contributions(self) -> Tensor:
+    def contributions(self) -> torch.Tensor:
         """ψ (N): the mean of φ over the rounds that explored (eq. 1)."""
         n = self.federation.n
         if self.concurrent:  # of the rounds in which a node was drawn; 1/N as long as it never was
@@ -109,7 +108,7 @@ class FYE(Stale):
             return known.nan_to_num(1 / n)
         return torch.stack(self.values).mean(0) if self.values else torch.zeros(n, dtype=torch.float64)
 
-    def chances(self) -> Tensor:
+    def chances(self) -> torch.Tensor:
         """ϱ (N, sums to 1), by which nodes are drawn after exploring (eq. 2)."""
         worth = self.contributions
         if self.concurrent:
@@ -121,7 +120,7 @@ class FYE(Stale):
             worth = torch.empty_like(worth).scatter_(0, order, worth[order.flip(0)])
         return torch.softmax(worth / self.beta, 0)
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         n = self.federation.n
         if self.exploring and not self.concurrent:
             self.drawn = torch.ones(n, dtype=torch.float64)
@@ -135,10 +134,10 @@ class FYE(Stale):
         round.note("drawn", lambda: self.drawn)
         return self.drawn > 0
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         return of_chosen(self.drawn * self.federation.data_shares, self.normalise)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         round.tell("exploring", bool(self.exploring))
         if self.exploring:
             game = self.game(updates)
@@ -154,7 +153,7 @@ class FYE(Stale):
                     self.exploring = torch.zeros((), dtype=torch.bool)
         super().reward(round, updates)
 
-    def game(self, updates: Tensor) -> shapley.Utility:
+    def game(self, updates: torch.Tensor) -> shapley.Utility:
         """What coalitions of this round's updates are worth (updates: N×D)."""
         shares = self.federation.data_shares.numpy()
         if self.utility == "negative_loss":
@@ -166,7 +165,7 @@ class FYE(Stale):
             products /= max(shares @ products @ shares, np.finfo(float).tiny)
         return shapley.agreement_game(products * np.outer(weights, weights), weights * (products @ shares), length)
 
-    def loss_game(self, updates: Tensor) -> shapley.Utility:
+    def loss_game(self, updates: torch.Tensor) -> shapley.Utility:
         """U(S) = −loss of θ_{t−1} + Σ_S p_i g_i on held-out samples."""
         shares = self.federation.data_shares.numpy()
 
@@ -184,13 +183,13 @@ class FYE(Stale):
         found = [henze_zirkler_p(values[k : k + WINDOW]) for k in range(len(values) - WINDOW + 1)]
         return {**told, "normality": {"share": float(np.mean(np.array(found) >= 0.05)), "p": float(np.mean(found))}}
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         return {**super().outcomes(), "psi": self.contributions, "chance": self.chances()}
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         values = {"values": torch.stack(self.values)} if self.values else {}
         return {**super().state_dict(), **values}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         super().load_state_dict(state)
         self.values = list(state["values"]) if "values" in state else []

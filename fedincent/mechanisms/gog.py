@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions import shapley
@@ -41,24 +40,24 @@ class GoG(Stale):
         super().start(federation)
         self.worth = torch.full((federation.n,), 1 / federation.n, dtype=torch.float64)
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         n, count = self.federation.n, self.federation.per_round or self.federation.n
         rates = torch.softmax(self.worth, 0).numpy()
         joined = torch.zeros(n, dtype=torch.bool)
         joined[torch.from_numpy(round.stream("participation").choice(n, count, replace=False, p=rates))] = True
         return joined
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         return round.joined.double() / round.joined.sum()
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         joined = round.joined.nonzero().flatten()
         game = self.accuracy_game(updates[joined])
         values = shapley.sampled(game, len(joined), self.permutations, round.stream("coalitions"))
         self.worth[joined] = self.past * self.worth[joined] + (1 - self.past) * torch.from_numpy(values)
         super().reward(round, updates)
 
-    def accuracy_game(self, updates: Tensor) -> shapley.Utility:
+    def accuracy_game(self, updates: torch.Tensor) -> shapley.Utility:
         """v(S), for S among the chosen nodes (updates: k×D)."""
 
         def utility(coalitions: np.ndarray) -> np.ndarray:
@@ -67,5 +66,5 @@ class GoG(Stale):
 
         return utility
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         return {**super().outcomes(), "psi": self.worth}

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Round
@@ -39,12 +38,12 @@ class IAFL(Mechanism):
         super().start(federation)
         self.reference_model = federation.initial.clone()
 
-    def incoming(self, round: Round) -> Tensor:
+    def incoming(self, round: Round) -> torch.Tensor:
         lucky = torch.from_numpy(round.stream("recovery").random(self.federation.n) < self.q) & round.joined
         self.models[lucky] = self.reference_model
         return self.models
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         if not round.joined.any():
             return
         joined = round.joined.numpy()

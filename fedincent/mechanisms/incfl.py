@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
 from fedincent.mechanisms.common import CommonModel
 
 
-def undecidedness(gap: Tensor) -> Tensor:
+def undecidedness(gap: torch.Tensor) -> torch.Tensor:
     """q = σ(z)·(1 − σ(z)): ¼ at z = 0, the same at z and −z, 0 at both ends (eq. 4)."""
     return torch.sigmoid(gap) * torch.sigmoid(-gap)
 
 
-def gaps(round: Round, federation: Federation) -> Tensor:
+def gaps(round: Round, federation: Federation) -> torch.Tensor:
     """z = F_k(w) − F_k(ŵ_k) (N): how much worse the incoming model is than one's own, on one's training data."""
     assert federation.solo_losses is not None
     return round.incoming_losses.double() - federation.solo_losses
@@ -45,14 +44,14 @@ class IncFL(CommonModel):
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
         return dataclasses.replace(super().task(recipe, round, client), incoming_loss=not self.tune_before_weight)
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         pool, jobs = super().jobs(round, recipe)
         if not self.tune_before_weight:
             return pool, jobs
         tuning = LocalTask(lr=recipe.rate(round.index), steps=self.tune_before_weight)
         return pool, [*jobs, *(Job(job.client, job.row, tuning) for job in jobs)]
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         if self.tune_before_weight:
             tuned = [place for place, job in enumerate(round.jobs) if job.slot == 1]
             clients = [round.jobs[place].client for place in tuned]
@@ -62,7 +61,7 @@ class IncFL(CommonModel):
             round.incoming_losses[clients] = losses[clients].to(round.incoming_losses)
         super().receive(round, updates)
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         q = torch.where(round.joined, undecidedness(gaps(round, self.federation)), 0.0)
         round.note("undecidedness", lambda: q)
         return self.server_rate * q / (q.sum() + self.epsilon)

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Job, LocalTask, Recipe, Round
@@ -116,7 +115,7 @@ class IPFL(Mechanism):
         others = np.setdiff1d(bidders if self.explore == "bidders" else everybody, chosen)
         return sorted([*chosen.tolist(), *rng.permutation(others)[:few].tolist()])
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         """Who trains which cluster in this round; they pay for it."""
         n, k = self.federation.n, self.n_clusters
         there = round.stream("participation").random(n) < self.federation.participation.numpy()
@@ -139,11 +138,11 @@ class IPFL(Mechanism):
         self.tokens[payers] -= self.price
         return payers
 
-    def jobs(self, round: Round, recipe: Recipe) -> tuple[Tensor, list[Job]]:
+    def jobs(self, round: Round, recipe: Recipe) -> tuple[torch.Tensor, list[Job]]:
         task = LocalTask.of(recipe, round.index)
         return self.clusters, [Job(i, k, task) for k, providers in enumerate(self.providers) for i in providers]
 
-    def receive(self, round: Round, updates: Tensor) -> None:
+    def receive(self, round: Round, updates: torch.Tensor) -> None:
         delivered = round.joined.tolist()
         work = [
             [place for place, job in enumerate(round.jobs) if job.row == k and delivered[job.client]]
@@ -167,7 +166,7 @@ class IPFL(Mechanism):
         round.note("tokens", lambda: self.tokens)
         round.note("paid", lambda: self.spent())
 
-    def look(self, round: Round) -> Tensor:
+    def look(self, round: Round) -> torch.Tensor:
         """Clients judge the clusters on validation samples: everybody before a bidding, else those who trained.
 
         Gives the accuracies (N×K), where they were asked for.
@@ -181,14 +180,16 @@ class IPFL(Mechanism):
             reached[asked] = torch.stack([right.double().mean(1) for right in scores]).cpu()
         return reached
 
-    def importances(self, scores: list[Tensor], losses: list[Tensor]) -> Tensor:
+    def importances(self, scores: list[torch.Tensor], losses: list[torch.Tensor]) -> torch.Tensor:
         """The same from the clusters' scores and losses on each sample, client by client (K×n_i each)."""
         if self.importance == "accuracy":
             return torch.stack([right.double().mean(1) for right in scores]).cpu()
         lowest = [torch.bincount(loss.argmin(0), minlength=len(loss)) / loss.shape[1] for loss in losses]
         return torch.stack(lowest).double().cpu()
 
-    def settle(self, round: Round, k: int, trained: list[int], shares: Tensor, updates: Tensor, accuracy: float) -> None:
+    def settle(
+        self, round: Round, k: int, trained: list[int], shares: torch.Tensor, updates: torch.Tensor, accuracy: float
+    ) -> None:
         """Contributions to a cluster, and its tokens to those who paid and those who trained (updates: P×D)."""
         payers, utility = self.payers[k], 1.0
         if trained:
@@ -216,41 +217,41 @@ class IPFL(Mechanism):
         gain = max(0.0, (accuracy - best) / best)
         return self.eta * (self.gamma - min(self.gamma, gain)) / self.gamma
 
-    def spent(self) -> Tensor:
+    def spent(self) -> torch.Tensor:
         """What each client has paid in this round (N)."""
         paid = torch.zeros(self.federation.n, dtype=torch.float64)
         for payers in self.payers:
             paid[payers] += self.price
         return paid
 
-    def weights(self, fit: Tensor) -> Tensor:
+    def weights(self, fit: torch.Tensor) -> torch.Tensor:
         """V (N×K, rows sum to 1) by what clusters are worth (N×K); whoever finds nothing in any takes all alike (eq. 8)."""
         total = fit.sum(1, keepdim=True)
         return torch.where(total > 0, fit / total.clamp(min=1e-300), 1 / self.n_clusters)
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         """Θ = V·M (N×D)."""
         if self.weigh_on == "validation" and self.bid_every == 1:
             return self.weights(self.fit).to(self.clusters) @ self.clusters
         return self.weighed(self.federation.by_client)
 
-    def weighed(self, by_client: ByClient) -> Tensor:
+    def weighed(self, by_client: ByClient) -> torch.Tensor:
         """The same for any clients, that judge the clusters now."""
         data = {"validation": "validation", "test": "own", "fresh": "fresh"}[self.weigh_on]
         return self.weights(self.importances(*by_client(self.clusters, data))).to(self.clusters) @ self.clusters
 
-    def of_unseen(self, by_client: ByClient) -> Tensor | None:
+    def of_unseen(self, by_client: ByClient) -> torch.Tensor | None:
         return self.weighed(by_client)
 
-    def cluster_models(self) -> Tensor:
+    def cluster_models(self) -> torch.Tensor:
         return self.clusters
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         """Which cluster suits each client best, its tokens, and how often it trained any."""
         return {"cluster": self.fit.argmax(1).double(), "tokens": self.tokens, "trained": self.trained.sum(0)}
 
 
-def contributions(slope: Tensor, shares: Tensor, updates: Tensor) -> Tensor:
+def contributions(slope: torch.Tensor, shares: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
     """ψ (P): −λ_i·⟨∇L_k(M_k), W_ki − M_k⟩ of those who trained a cluster (eq. 16); they sum to 0.
 
     slope: ∇L_k at the new M_k (D); shares: λ (P, sum to 1); updates: P×D, W_ki less the old M_k.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
 from fedincent.config import option
 from fedincent.federation import Federation, Round
@@ -22,7 +22,7 @@ class LGFedAvg(Mechanism):
         layers = federation.layout.linear[-self.shared_layers :]
         self.shared = federation.layout.columns_of(layers).to(federation.initial.device)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         if round.joined.any():
             updates[:, self.shared] = updates[:, self.shared].sum(0) / round.joined.sum()
             self.models.add_(updates)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, LocalTask, Recipe, Round
@@ -40,7 +39,7 @@ class MWFed(FedAvg):
         steps = plain.steps or per_pass * plain.epochs
         return dataclasses.replace(plain, steps=math.ceil(float(self.effort[client]) * steps - 1e-9), incoming_loss=True)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         worse = gaps(round, self.federation) > 0
         factor = torch.where(worse, 1 + self.rate, 1 / (1 + self.rate)).double()
         changed = (self.effort * factor).clamp(1 / self.most, self.most)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
 from fedincent.config import option
 from fedincent.federation import LocalTask, Recipe, Round
@@ -25,7 +25,7 @@ class QFFL(CommonModel):
     def task(self, recipe: Recipe, round: Round, client: int) -> LocalTask:
         return dataclasses.replace(super().task(recipe, round, client), incoming_loss=True)
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         joined = round.joined
         losses = round.incoming_losses.double()[joined].clamp(min=1e-10)
         squares = (updates.norm(dim=1).double().cpu()[joined] / round.lr) ** 2

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Round
@@ -35,7 +34,7 @@ class Rank(Mechanism):
     def needs_held_out(self) -> bool:
         return self.validation == "held_out"
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         joined = round.joined.nonzero().flatten()
         trained = self.models + updates if round.joined.all() else self.models[joined].add_(updates[joined])
         accuracy, _ = self.federation.judge(trained, self.validation)

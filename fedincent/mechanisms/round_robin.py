@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Round
@@ -37,18 +36,18 @@ class RoundRobin(Mechanism):
         super().start(federation)
         self.server = federation.initial.clone()
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         if self.turns == "all":
             return super().invite(round)
         turn = torch.arange(self.federation.n) == round.index % self.federation.n
         return turn & super().invite(round)
 
-    def incoming(self, round: Round) -> Tensor:
+    def incoming(self, round: Round) -> torch.Tensor:
         if self.turns == "one":
             self.models[round.joined] = self.server
         return self.models
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         everything = self.turns == "one" or self.share == "full"
         shares = torch.ones(self.federation.n) if everything else self.federation.data_shares
         for client in round.stream("turns").permutation(self.federation.n).tolist():

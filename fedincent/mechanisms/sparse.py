@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.contributions.cgsv import lengths_of
@@ -42,11 +41,11 @@ class SparseReward(Mechanism):
         self.importance = torch.zeros(federation.n, dtype=torch.float64)
         self.server = federation.initial.clone()  # the model of one who always gets everything
 
-    def value(self, round: Round, updates: Tensor, aggregate: Tensor, lengths: Tensor) -> Tensor:
+    def value(self, round: Round, updates: torch.Tensor, aggregate: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """The importance r (N) that this round leaves the clients with, from their updates as they were sent (N×D)."""
         return self.federation.contribution.measure(round, updates)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         by_size = round.index == 0 or self.weights == "sizes"
         weights = (self.federation.data_shares if by_size else self.importance).to(updates)
         lengths = lengths_of(updates)
@@ -73,7 +72,9 @@ class SparseReward(Mechanism):
             round.note("last_layer_distance", lambda: (self.models - self.server)[:, last].norm(dim=1))
 
 
-def add_largest(models: Tensor, aggregate: Tensor, shares: Tensor, blocks: list[slice], round_up: bool) -> Tensor:
+def add_largest(
+    models: torch.Tensor, aggregate: torch.Tensor, shares: torch.Tensor, blocks: list[slice], round_up: bool
+) -> torch.Tensor:
     """Add to each model (N×D) the largest entries of each block of the aggregate (D): its share (N) of them, rounded.
 
     Gives how many entries each client got (N).

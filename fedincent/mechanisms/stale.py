@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.federation import Federation, Round
@@ -33,7 +32,7 @@ class Stale(CommonModel):
         self.syncs = torch.zeros(federation.n, dtype=torch.float64)  # rounds in which it was chosen
         self.played = torch.zeros((), dtype=torch.float64)  # rounds so far
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         before = self.common.clone()
         super().reward(round, updates)
         self.held[round.joined] = before
@@ -42,10 +41,10 @@ class Stale(CommonModel):
         self.syncs += round.joined
         self.played += 1
 
-    def personal(self) -> Tensor:
+    def personal(self) -> torch.Tensor:
         return self.held
 
-    def outcomes(self) -> dict[str, Tensor]:
+    def outcomes(self) -> dict[str, torch.Tensor]:
         """γ̄_i, the mean over the rounds of how stale a node's model is, and rounds per synchronisation."""
         return {"staleness": self.waited / self.played, "rounds_per_sync": self.played / self.syncs}
 
@@ -58,7 +57,7 @@ class StaleFedAvg(Stale):
         "weights of the chosen nodes sum to 1, whoever they are; else they are their shares of all data"
     )
 
-    def weights(self, round: Round, updates: Tensor) -> Tensor:
+    def weights(self, round: Round, updates: torch.Tensor) -> torch.Tensor:
         return of_chosen(round.joined * self.federation.data_shares, self.normalise)
 
 
@@ -66,7 +65,7 @@ class StaleFedAvg(Stale):
 class StaleQFFL(Stale, QFFL):
     """q-FFL with nodes drawn by their shares of the data; the others hold stale models (baseline of Lin et al. 2023)."""
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         count = self.federation.per_round
         if not count:
             return super().invite(round)
@@ -77,6 +76,6 @@ class StaleQFFL(Stale, QFFL):
         return joined
 
 
-def of_chosen(weights: Tensor, normalise: bool) -> Tensor:
+def of_chosen(weights: torch.Tensor, normalise: bool) -> torch.Tensor:
     """Weights (N, zero for who was not chosen) as they are, or brought to sum 1."""
     return weights / weights.sum() if normalise else weights

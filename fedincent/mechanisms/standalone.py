@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.federation import Round
 from fedincent.mechanisms.base import Mechanism
@@ -18,8 +17,8 @@ class Standalone(Mechanism):
 
     alone: ClassVar[bool] = True
 
-    def invite(self, round: Round) -> Tensor:
+    def invite(self, round: Round) -> torch.Tensor:
         return torch.ones(self.federation.n, dtype=torch.bool)
 
-    def reward(self, round: Round, updates: Tensor) -> None:
+    def reward(self, round: Round, updates: torch.Tensor) -> None:
         self.models.add_(updates)

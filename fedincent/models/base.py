@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
+import torch
 
 from fedincent.config import Component
 from fedincent.datasets import Data
@@ -18,7 +18,7 @@ class Model(Component):
 
     group: ClassVar[str] = "model"
 
-    def build(self, data: Data) -> nn.Module:
+    def build(self, data: Data) -> torch.nn.Module:
         """A fresh module for this data; its input is a batch of `data.shape`, its output a batch of class scores."""
         raise NotImplementedError
 

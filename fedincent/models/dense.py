@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from torch import nn
+import torch
 
 from fedincent.config import option
 from fedincent.datasets import Data
@@ -21,23 +21,23 @@ class MLP(Model):
     dropout: float = option("share of hidden values dropped in training", low=0, below=1)
     dropout_after: str = option("which hidden layers", choices=("all", "first"), neutral="all")
 
-    def build(self, data: Data) -> nn.Module:
+    def build(self, data: Data) -> torch.nn.Module:
         if data.kind == "text":
             raise refuse("mlp", "needs numbers, the data set holds text; use model=lstm")
         widths = [math.prod(data.shape), *self.hidden]
-        layers: list[nn.Module] = [nn.Flatten()]
+        layers: list[torch.nn.Module] = [torch.nn.Flatten()]
         for a, b in itertools.pairwise(widths):
-            layers += [nn.Linear(a, b), nn.ReLU()]
+            layers += [torch.nn.Linear(a, b), torch.nn.ReLU()]
             if self.dropout > 0 and (self.dropout_after == "all" or len(layers) == 3):
-                layers.append(nn.Dropout(self.dropout))
-        return nn.Sequential(*layers, nn.Linear(widths[-1], data.n_outputs))
+                layers.append(torch.nn.Dropout(self.dropout))
+        return torch.nn.Sequential(*layers, torch.nn.Linear(widths[-1], data.n_outputs))
 
 
 @dataclass(kw_only=True)
 class Logistic(Model):
     """Multinomial logistic regression."""
 
-    def build(self, data: Data) -> nn.Module:
+    def build(self, data: Data) -> torch.nn.Module:
         if data.kind == "text":
             raise refuse("logistic", "needs numbers, the data set holds text; use model=lstm")
-        return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(data.shape), data.n_outputs))
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(math.prod(data.shape), data.n_outputs))

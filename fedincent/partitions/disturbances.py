@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config import Component, option
 from fedincent.errors import ConfigError
@@ -38,10 +37,12 @@ class Disturbance(Component):
         """What is known of each client (N each), for clients.csv."""
         return {} if self.neutral() else {"zeta": self.shares(n_clients)}
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         """Change some samples in place: x (n×…, standardised), y (n), chosen: which (indices)."""
 
-    def apply(self, x: Tensor, y: Tensor, share: float, n_classes: int, rng: np.random.Generator) -> None:
+    def apply(self, x: torch.Tensor, y: torch.Tensor, share: float, n_classes: int, rng: np.random.Generator) -> None:
         """Disturb so large a share of the samples, drawn at random."""
         count = int(share * len(y) + 1e-9)
         if count:
@@ -67,7 +68,9 @@ class FeatureNoise(Growing):
     def check(self, kind: str, n_classes: int) -> None:
         refuse_text(kind, "feature_noise")
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         noise = rng.standard_normal((len(chosen), *x.shape[1:]), dtype=np.float32)
         x[chosen] += self.sigma * torch.from_numpy(noise)
 
@@ -82,7 +85,9 @@ class WrongLabels(Growing):
         if not n_classes:
             raise ConfigError("disturbance", "wrong_labels", "the data set has numbers as targets; use sign_flip")
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         if self.may_stay:
             y[chosen] = torch.from_numpy(rng.integers(0, n_classes, len(chosen)))
         else:
@@ -98,7 +103,9 @@ class MissingValues(Growing):
     def check(self, kind: str, n_classes: int) -> None:
         refuse_text(kind, "missing")
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         kept = rng.random((len(chosen), *x.shape[1:])) >= self.probability
         x[chosen] *= torch.from_numpy(kept)
 
@@ -114,7 +121,9 @@ class SignFlip(Growing):
         if self.what == "target" and n_classes:
             raise ConfigError("disturbance.what", self.what, "the targets are labels; use disturbance=wrong_labels")
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         flipped = x if self.what == "features" else y
         flipped[chosen] *= -1
 
@@ -129,7 +138,9 @@ class Rotation(Growing):
         if kind != "image":
             raise ConfigError("disturbance", "rotation", f"turns images, the data set holds {kind}")
 
-    def disturb(self, x: Tensor, y: Tensor, chosen: Tensor, n_classes: int, rng: np.random.Generator) -> None:
+    def disturb(
+        self, x: torch.Tensor, y: torch.Tensor, chosen: torch.Tensor, n_classes: int, rng: np.random.Generator
+    ) -> None:
         x[chosen] = torch.rot90(x[chosen], 1, (-2, -1))
 
 

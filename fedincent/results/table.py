@@ -21,7 +21,7 @@ import numpy as np
 
 from fedincent.campaigns.plan import Wish, outdated
 from fedincent.config.compose import composed
-from fedincent.config.groups import options_of, read_group
+from fedincent.config.groups import is_option, options_of, read_group
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, suggest
 from fedincent.evaluation.metrics import METRICS, known, metric_of
@@ -185,7 +185,7 @@ def at_seed(config: Config, seed: int) -> Config:
 
 def setting_overrides(setting: str) -> list[str]:
     """classes_3 as overrides: partition=classes partition.k=3; a name without a number is a partition as it is."""
-    if setting in options_of("partition"):
+    if is_option("partition", setting):
         return [f"partition={setting}"]
     name, _, value = setting.partition("_")
     if name not in PARAMETERS or not value:
@@ -268,7 +268,7 @@ def fill_cells(
     printed = printed_numbers(table)
     cells: Cells = {}
     for (dataset, setting, method), config in table.configs(only).items():
-        found = [index.find(at_seed(config, seed)) for seed in range(seeds or table.seeds)]
+        found = index.find_seeds(config, range(seeds or table.seeds))
         for metric in table.metrics:
             shown = table.metric_at(dataset, metric)
             paper, unit = printed.get((dataset, setting, method, shown)), table.unit_of(dataset, metric)

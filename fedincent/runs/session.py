@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
 import fedincent
 from fedincent.config.run import Config
@@ -48,7 +47,7 @@ class Session:
         self.observer = CosineImportance(alpha=0.95) if config.trace and not self.alone else None
         self.judgement = self.make_judgement(others.get(config.reference))
         self.history: list[dict[str, Any]] = []
-        self.online: list[Tensor] = []  # score and loss after each round (2×N)
+        self.online: list[torch.Tensor] = []  # score and loss after each round (2×N)
         self.seconds = {"training": 0.0, "mechanism": 0.0, "validation": 0.0, "judging": 0.0}
         self.begun = time.perf_counter()
 
@@ -110,7 +109,8 @@ class Session:
             if measure is not None:
                 measure.start(federation, baseline)
         known = None if self.contribution is None else self.contribution.values
-        config.behaviour.start(federation, known)
+        if not self.alone:
+            config.behaviour.start(federation, known)
         self.stage.executor.load_state_dict({})
 
     def federation(self) -> Federation:
@@ -131,12 +131,12 @@ class Session:
             gradient=lambda model, data, clients: self.timed(lambda: executor.gradient(model, data, clients)),
         )
 
-    def reported(self) -> Tensor:
+    def reported(self) -> torch.Tensor:
         """How many samples the clients say they have (N)."""
         sizes = self.stage.federation.sizes
         return sizes if self.alone else self.config.behaviour.report(sizes, self.stage.streams)
 
-    def solo_losses(self) -> Tensor | None:
+    def solo_losses(self) -> torch.Tensor | None:
         """F_k(ŵ_k) (N), for a mechanism that asks for it."""
         if self.baseline is None or not self.mechanism.needs_solo_losses:
             return None
@@ -206,7 +206,7 @@ class Session:
     def given(self) -> Given:
         """What the mechanism gives the clients, one each."""
         given, wanted = self.mechanism.personal(), (self.stage.n, self.stage.layout.dim)
-        shape = tuple(given.shape) if isinstance(given, Tensor) else (len(given), given.models.shape[1])
+        shape = tuple(given.shape) if isinstance(given, torch.Tensor) else (len(given), given.models.shape[1])
         if shape != wanted:
             raise FedincentError(
                 f"{type(self.mechanism).__name__} left models of shape {shape}, not {wanted} (clients × parameters)"
@@ -217,11 +217,11 @@ class Session:
         """A round in which nobody has joined yet."""
         n = self.stage.n
         unknown = torch.full((n,), torch.nan)
-        trace: dict[str, Tensor] | None = {} if self.observer is not None else None
+        trace: dict[str, torch.Tensor] | None = {} if self.observer is not None else None
         nobody = torch.zeros(n, dtype=torch.bool)
         return Round(index, lr, self.stage.streams, nobody, unknown, unknown.clone(), trace)
 
-    def train(self, round: Round, pool: Tensor) -> Tensor:
+    def train(self, round: Round, pool: torch.Tensor) -> torch.Tensor:
         """The updates (J×D) of the round's jobs; losses go into the round; who diverged stops the run or is left out."""
         begun = time.perf_counter()
         updates, reports = self.stage.executor.train(round.index, pool, round.jobs, self.stage.view.client_done)
@@ -253,7 +253,7 @@ class Session:
                 round.joined[client] = False
         return updates
 
-    def judge(self, models: Given, data: str, own: bool = False) -> tuple[Tensor, Tensor]:
+    def judge(self, models: Given, data: str, own: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         """Score and loss of models, with the time it takes accounted for."""
         return self.timed(lambda: self.stage.executor.judge(models, data, self.round_index, own))
 
@@ -312,14 +312,14 @@ class Session:
         facts = {**summary, **self.facts(), **mechanism.facts(), **told}
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
 
-    def tuned(self, models: Given, task: LocalTask, index: int) -> Tensor:
+    def tuned(self, models: Given, task: LocalTask, index: int) -> torch.Tensor:
         """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""
-        if not isinstance(models, Tensor):
+        if not isinstance(models, torch.Tensor):
             name = type(self.mechanism).__name__
             raise ConfigError("tune_epochs", task.epochs, f"{name} gives its clients no single model that they could tune")
         return self.worked(models, [Job(client, client, task) for client in range(self.stage.n)], index)
 
-    def worked(self, pool: Tensor, jobs: list[Job], index: int) -> Tensor:
+    def worked(self, pool: torch.Tensor, jobs: list[Job], index: int) -> torch.Tensor:
         """What the clients (N×D) make of the models of a pool (P×D), in what counts as round `index` for random draws."""
         closing = self.new_round(index, jobs[0].task.lr)
         closing.jobs, closing.joined = jobs, torch.ones(self.stage.n, dtype=torch.bool)
@@ -368,7 +368,7 @@ class Session:
             "mechanism": self.mechanism,
             "contribution": self.contribution,
             "observer": self.observer,
-            "behaviour": self.config.behaviour,
+            "behaviour": None if self.alone else self.config.behaviour,  # who trains alone sends nothing
             "executor": self.stage.executor,
         }
         return {name: part for name, part in parts.items() if part is not None}
@@ -397,7 +397,7 @@ class Session:
 
 def one_model_for_all(given: Given) -> bool:
     """Whether everybody is given the same row."""
-    return isinstance(given, Tensor) and given.stride(0) == 0
+    return isinstance(given, torch.Tensor) and given.stride(0) == 0
 
 
 def baseline_of(result: Result, score: str) -> Baseline:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedincent.config.run import Config
 from fedincent.datasets import Data, load
@@ -291,7 +290,7 @@ class Stage:
             judge_pairs=executor.judge_pairs,
         )
 
-    def fresh(self, number: int) -> Tensor:
+    def fresh(self, number: int) -> torch.Tensor:
         """A further initial model (D) beside θ_0, which is number 0."""
         if number == 0:
             return self.initial.clone()

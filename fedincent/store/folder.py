@@ -29,7 +29,7 @@ from fedincent.store.result import RESULT_FILES, Files, Result, checked_summary
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
+    import torch
 
 log = logging.getLogger("fedincent")
 
@@ -38,7 +38,7 @@ log = logging.getLogger("fedincent")
 class Checkpoint:
     """A half-done run: its tensors, how many rounds are done, and what was noted of them."""
 
-    tensors: dict[str, Tensor]
+    tensors: dict[str, torch.Tensor]
     facts: dict[str, Any]
 
 
@@ -111,7 +111,7 @@ class RunFolder:
             path.rename(path.with_suffix(".damaged"))
             return None
 
-    def save_checkpoint(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def save_checkpoint(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
         """Remember where the run stands."""
         from fedincent.store.tensors import save_tensors
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fedincent.config.run import Config
@@ -64,6 +64,12 @@ def dataset_identity(config: Config, fingerprint: str | None = None) -> dict[str
 def key_of_config(config: Config) -> Key:
     """The key under which a configuration's run is found."""
     return Key(plain(dataset_identity(config)), plain(identity_of(config)), asked_numerics(config))
+
+
+def keys_of_seeds(config: Config, seeds: Iterable[int]) -> list[Key]:
+    """The keys of a configuration's runs with other seeds."""
+    data, identity = plain(dataset_identity(config)), identity_of(config)
+    return [Key(data, plain({**identity, "seed": seed}), asked_numerics(config)) for seed in seeds]
 
 
 def asked_numerics(config: Config) -> tuple[str, ...]:

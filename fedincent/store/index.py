@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 from fedincent.config.run import Config
 from fedincent.datasets.cache import fingerprint_here
 from fedincent.errors import ConfigError, FedincentError
-from fedincent.store.identity import SCHEMA, Key, key_of_config, key_of_summary
+from fedincent.store.identity import SCHEMA, Key, key_of_config, key_of_summary, keys_of_seeds
 from fedincent.store.pack import PackError, open_pack, packs
 from fedincent.store.result import Result, checked_summary
 
@@ -92,9 +92,20 @@ class Index:
         key = key_of_config(config)
         if numerics and (not key.numerics or numerics in key.numerics):
             key = key._replace(numerics=(numerics,))
+        self.look_at_files(key, config)
+        return self.get(key, config.eval_every)
+
+    def find_seeds(self, config: Config, seeds: Iterable[int]) -> list[Result | None]:
+        """The runs that a configuration describes with other seeds, as `find` does."""
+        keys = keys_of_seeds(config, seeds)
+        for key in keys:
+            self.look_at_files(key, config)
+        return [self.get(key, config.eval_every) for key in keys]
+
+    def look_at_files(self, key: Key, config: Config) -> None:
+        """Which of several data sets under one name is here, where that has to be known."""
         if len(self.prints.get(key.data, ())) > 1 and key.data not in self.here:
             self.here[key.data] = fingerprint_here(config.dataset)
-        return self.get(key, config.eval_every)
 
     def get(self, key: Key, eval_every: int = 0) -> Result | None:
         """The same by key; of one's own and a published one that which has the curve, if only one has."""

@@ -13,7 +13,7 @@ import yaml
 from fedincent.errors import FedincentError
 from fedincent.evaluation.metrics import value_of
 from fedincent.evaluation.recompute import recomputed
-from fedincent.store.files import read_frame
+from fedincent.store.files import read_columns, read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,6 +112,13 @@ class Result:
         """One of its tables."""
         try:
             return read_frame(self.text(f"{name}.csv"))
+        except (ValueError, IndexError) as error:
+            raise FedincentError(f"{self.path}/{name}.csv cannot be read: {error}") from error
+
+    def columns(self, name: str) -> dict[str, list[float]]:
+        """One of its tables as plain lists, which takes a tenth of the time of a data frame."""
+        try:
+            return read_columns(self.text(f"{name}.csv"))
         except (ValueError, IndexError) as error:
             raise FedincentError(f"{self.path}/{name}.csv cannot be read: {error}") from error
 

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
 
 from fedincent.store.files import replacing
 
 
-def save_tensors(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+def save_tensors(path: Path, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> None:
     """Tensors and facts as one safetensors file with a checksum, atomically."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"facts": json.dumps(facts), "crc32": str(checksum(tensors))}
@@ -23,7 +22,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) 
         save_file(tensors, scratch, metadata=metadata)
 
 
-def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
     """What `save_tensors` wrote; ValueError if the file is damaged."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -37,7 +36,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, facts
 
 
-def checksum(tensors: dict[str, Tensor]) -> int:
+def checksum(tensors: dict[str, torch.Tensor]) -> int:
     """CRC-32 over names and bytes."""
     crc = 0
     for name in sorted(tensors):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
 PADDING = 4
 
 
-def crop_and_flip(x: Tensor, order: Tensor, black: Tensor, rng: np.random.Generator) -> Tensor:
+def crop_and_flip(x: torch.Tensor, order: torch.Tensor, black: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Images x[order] (n×channels×height×width), each padded by 4 black pixels, cropped back at random, flipped or not.
 
     black: the value of a black pixel (channels).

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.config import Component
 from fedincent.errors import ConfigError
@@ -48,19 +47,21 @@ class Executor(Component):
         """How many cores the executor keeps busy; a mechanism's large products may use as many."""
         return 1
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, torch.Tensor]:
         """What must survive an interruption: the optimizers' memory, where it is carried."""
         memory = self.work.memory
         return {} if memory is None else {"memory": memory.state, "steps": memory.steps}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Put back, in place, what `state_dict` gave; an empty state forgets everything."""
         memory = self.work.memory
         if memory is not None:
             memory.state.copy_(state["memory"]) if state else memory.state.zero_()
             memory.steps.copy_(state["steps"]) if state else memory.steps.zero_()
 
-    def train(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+    def train(
+        self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
+    ) -> tuple[torch.Tensor, list[Report]]:
         """Carry out a round's jobs, each from its row of the pool (P×D).
 
         Gives the updates (J×D, in the order of the jobs; valid until the next call) and a report of each.
@@ -69,53 +70,61 @@ class Executor(Component):
             raise ConfigError("training.carry", True, "a client has several jobs in a round: which is its optimizer's?")
         return self.train_jobs(round_index, pool, jobs, tick)
 
-    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+    def train_jobs(
+        self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
+    ) -> tuple[torch.Tensor, list[Report]]:
         """The same, for jobs that were checked."""
         raise NotImplementedError
 
-    def judge(self, models: Tensor | Predictor, data: str, round_index: int = 0, own: bool = False) -> tuple[Tensor, Tensor]:
+    def judge(
+        self, models: torch.Tensor | Predictor, data: str, round_index: int = 0, own: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean score and loss (M each, float64) of M×D models on a judged set; equal rows are judged once.
 
         own: client i's model on client i's own part of the set.
         """
-        if not isinstance(models, Tensor):
+        if not isinstance(models, torch.Tensor):
             return self.judge_predictor(models, data, round_index, own)
         first, place = (list(range(len(models))),) * 2 if own else distinct_rows(models)
         pairs: list[Pair] = [(row, row if own else None) for row in first]
         scores = torch.tensor(self.judge_pairs(models, pairs, data, round_index), dtype=torch.float64).view(-1, 2)[place]
         return scores[:, 0], scores[:, 1]
 
-    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+    def judge_pairs(self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         """Mean score and loss of some rows of models (M×D), each on the set or on somebody's part of it."""
         raise NotImplementedError
 
     def scores(
-        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, models: torch.Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Score and loss of M×D models on every sample of a judged set, or of some clients' parts of it (M×n each).
 
         Means over a client's part of a set that is grouped by client are how good each model is for it.
         """
         raise NotImplementedError
 
-    def gradient(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+    def gradient(self, model: torch.Tensor, data: str, clients: Sequence[int]) -> torch.Tensor:
         """The gradient (D) of a model's mean loss over some clients' parts of a judged set."""
         judged = self.work.judged[data]
         count = sum(len(judged.of(client)[1]) for client in clients)
         return self.gradients(model, data, clients).sum(0) / max(count, 1)
 
-    def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+    def gradients(self, model: torch.Tensor, data: str, clients: Sequence[int]) -> torch.Tensor:
         """The gradients of the summed losses, a row for each client (clients×D)."""
         raise NotImplementedError
 
-    def outputs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int, features: bool) -> list[Tensor]:
+    def outputs(
+        self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int, features: bool
+    ) -> list[torch.Tensor]:
         """What some rows of models (M×D) say of every sample of the set, or of somebody's part of it."""
         raise NotImplementedError
 
-    def judge_predictor(self, predictor: Predictor, data: str, round_index: int, own: bool) -> tuple[Tensor, Tensor]:
+    def judge_predictor(
+        self, predictor: Predictor, data: str, round_index: int, own: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean score and loss (N each) of what is no single row; a model that all clients use runs once."""
         scores = []
-        whole: dict[int, Tensor] = {}
+        whole: dict[int, torch.Tensor] = {}
         shared = len({tuple(predictor.rows_of(client)) for client in range(len(predictor))}) == 1
         for client in range(len(predictor)):
             rows = predictor.rows_of(client)
@@ -134,7 +143,7 @@ class Executor(Component):
         return judged[:, 0], judged[:, 1]
 
 
-def distinct_rows(models: Tensor) -> tuple[list[int], list[int]]:
+def distinct_rows(models: torch.Tensor) -> tuple[list[int], list[int]]:
     """The first row of each kind, and for each row (M) which kind it is."""
     if models.stride(0) == 0:
         return [0], [0] * len(models)

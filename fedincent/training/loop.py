@@ -6,14 +6,14 @@ copied in, trained, and the difference copied out; no module, optimizer or data 
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from fedincent.federation import Job, Layout, LocalTask, Report
 from fedincent.federation.jobs import Mixing
@@ -21,17 +21,19 @@ from fedincent.training.augment import crop_and_flip
 from fedincent.training.optimizers import optimizer_class
 from fedincent.training.trainer import Workload
 
+P = ParamSpec("P")
+T = TypeVar("T")
 LATEST, MOST_PASSES = 10, 100  # of learning how to mix: passes that must be alike, and how many there are at most
 JUDGE_BATCH = 250  # samples; the activations then stay in the cache (500: 10 % slower, 1000: twice as slow)
 
 
-def order_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[Tensor, np.random.Generator]:
+def order_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[torch.Tensor, np.random.Generator]:
     """The order in which a pass goes over a client's samples, and the generator that drew it."""
     rng = work.streams(job.purpose(f"batches/{epoch}"), round_index, job.client)
     return torch.from_numpy(rng.permutation(work.shards.count(job.client, round_index))), rng
 
 
-def epoch_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[Tensor, Tensor]:
+def epoch_of(work: Workload, job: Job, round_index: int, epoch: int) -> tuple[torch.Tensor, torch.Tensor]:
     """One pass over a client's samples in the order, with the augmentation and the noise, of this round and epoch."""
     shards = work.shards
     x, y = shards.of(job.client, round_index)
@@ -55,6 +57,17 @@ def seed_torch(seed: int, device: torch.device) -> None:
         torch.default_generator.manual_seed(seed)
 
 
+def without_gradients(method: Callable[P, T]) -> Callable[P, T]:
+    """A method of which nobody asks for gradients; torch's own decorator would want torch as soon as this file is read."""
+
+    @functools.wraps(method)
+    def judging(*positional: P.args, **named: P.kwargs) -> T:
+        with torch.inference_mode():
+            return method(*positional, **named)
+
+    return judging
+
+
 class Supervised:
     """Learning from samples with targets."""
 
@@ -67,7 +80,7 @@ class Supervised:
         self.layout.bind(self.module, self.row, self.slope)
         self.optimizer = optimizer_class(work.recipe)(self.row, work.recipe)
 
-    def train(self, job: Job, pool: Tensor, round_index: int, update: Tensor) -> Report:
+    def train(self, job: Job, pool: torch.Tensor, round_index: int, update: torch.Tensor) -> Report:
         """A client's work from its row of the pool (P×D); its update g is written into `update` (D)."""
         task, start, gradient = job.task, pool[job.row], self.slope
         anchor = start if task.anchor is None else pool[task.anchor]
@@ -87,7 +100,7 @@ class Supervised:
         else:
             memory.load(job.client, self.optimizer)
         total, steps = torch.zeros((), device=self.row.device), 0
-        trial: Tensor | None = None  # where a step of Per-FedAvg began
+        trial: torch.Tensor | None = None  # where a step of Per-FedAvg began
         for x, y, weights in self.batches(job, round_index):
             gradient.zero_()
             loss = self.loss(task, x, y, weights, report)
@@ -124,7 +137,9 @@ class Supervised:
         torch.sub(self.row, start, out=update)
         return report
 
-    def loss(self, task: LocalTask, x: Tensor, y: Tensor, weights: Tensor | None, report: Report) -> Tensor:
+    def loss(
+        self, task: LocalTask, x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor | None, report: Report
+    ) -> torch.Tensor:
         """What a step of a task minimises, on a batch; the report notes features where the task asks for them."""
         objective = self.work.objective
         with self.watched(task.features or task.attraction > 0) as seen:
@@ -132,7 +147,9 @@ class Supervised:
         loss = objective.loss(outputs, y) if weights is None else (objective.loss(outputs, y, "none") * weights).mean()
         if task.attraction and task.prototypes is not None:
             aims = torch.from_numpy(task.prototypes).to(seen[0])[y]
-            loss = loss + task.attraction * F.mse_loss(seen[0], torch.where(aims.isnan(), seen[0].detach(), aims))
+            loss = loss + task.attraction * torch.nn.functional.mse_loss(
+                seen[0], torch.where(aims.isnan(), seen[0].detach(), aims)
+            )
         if task.features:
             if report.feature_sums is None or report.feature_counts is None:
                 report.feature_sums = np.zeros((outputs.shape[1], seen[0].shape[1]))
@@ -143,9 +160,9 @@ class Supervised:
         return loss
 
     @contextmanager
-    def watched(self, wanted: bool) -> Iterator[list[Tensor]]:
+    def watched(self, wanted: bool) -> Iterator[list[torch.Tensor]]:
         """What goes into the last fully connected layer (n×features), batch by batch, while this is open; if wanted."""
-        seen: list[Tensor] = []
+        seen: list[torch.Tensor] = []
         if not wanted:
             yield seen
             return
@@ -156,7 +173,7 @@ class Supervised:
         finally:
             hook.remove()
 
-    def mix(self, job: Job, mixing: Mixing, own: Tensor, round_index: int) -> np.ndarray:
+    def mix(self, job: Job, mixing: Mixing, own: torch.Tensor, round_index: int) -> np.ndarray:
         """Replace some columns of the row by a mixture with one's own, and learn the mixture's weights ω on the way."""
         columns = slice(*mixing.columns)
         weights = torch.from_numpy(mixing.weights).to(self.row)
@@ -187,7 +204,7 @@ class Supervised:
         """Whether the last ten of more than ten losses deviate by less than so much; a hundred are enough."""
         return len(losses) > MOST_PASSES or (len(losses) > LATEST and float(np.std(losses[-LATEST:])) < deviation)
 
-    def batches(self, job: Job, round_index: int) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    def batches(self, job: Job, round_index: int) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]]:
         """The batches of a job: whole epochs, or so many steps however many epochs that takes; none if nothing came.
 
         The third of each are the samples' weights, where the task states such.
@@ -211,20 +228,20 @@ class Supervised:
                 left = None if left is None else left - 1
             epoch += 1
 
-    def judge(self, model: Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
+    def judge(self, model: torch.Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
         """Mean score and loss of a model (D) on a judged set, or on a client's own part of it."""
         self.row.copy_(model)
         return self.judge_bound(*self.work.judged[data].of(client, round_index))
 
-    def judge_bound(self, x: Tensor, y: Tensor) -> tuple[float, float]:
+    def judge_bound(self, x: torch.Tensor, y: torch.Tensor) -> tuple[float, float]:
         """Mean score and loss of the model now on the row; nan of nothing."""
         if not len(y):
             return float("nan"), float("nan")
         score, loss = self.totals(x, y).tolist()
         return score / len(y), loss / len(y)
 
-    @torch.inference_mode()
-    def totals(self, x: Tensor, y: Tensor) -> Tensor:
+    @without_gradients
+    def totals(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Summed score and loss (2, float64) of the model now on the row, where the samples are."""
         self.module.eval()
         found = torch.zeros(2, dtype=torch.float64, device=x.device)
@@ -234,10 +251,10 @@ class Supervised:
             found[1] += self.work.objective.loss(outputs, targets, "sum")
         return found
 
-    @torch.inference_mode()
+    @without_gradients
     def scores(
-        self, model: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, model: torch.Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Score and loss of a model (D) on every sample of a judged set, or of some clients' parts of it (n each)."""
         objective, judged = self.work.objective, self.work.judged[data]
         self.row.copy_(model)
@@ -251,8 +268,8 @@ class Supervised:
                 losses.append(objective.loss(outputs, targets, "none"))
         return torch.cat(scores), torch.cat(losses)
 
-    @torch.inference_mode()
-    def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
+    @without_gradients
+    def outputs(self, model: torch.Tensor, data: str, round_index: int, client: int | None, features: bool) -> torch.Tensor:
         """What a model (D) says of every sample (n×classes), or the features it says that by (n×F)."""
         self.row.copy_(model)
         self.module.eval()
@@ -264,7 +281,7 @@ class Supervised:
                 self.module(samples)
         return torch.cat(seen)
 
-    def gradient(self, model: Tensor, data: str, client: int, out: Tensor) -> None:
+    def gradient(self, model: torch.Tensor, data: str, client: int, out: torch.Tensor) -> None:
         """The gradient of the summed loss of a model (D) on a client's part of a judged set, into `out` (D)."""
         self.row.copy_(model)
         self.module.eval()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.federation import Recipe
 
@@ -19,16 +18,16 @@ class Optimizer:
 
     depth: ClassVar[int] = 0
 
-    def __init__(self, like: Tensor, recipe: Recipe) -> None:
+    def __init__(self, like: torch.Tensor, recipe: Recipe) -> None:
         self.state = like.new_zeros(self.depth, *like.shape)
-        self.steps: int | Tensor = 0  # of all rows, or of each (clients×1)
+        self.steps: int | torch.Tensor = 0  # of all rows, or of each (clients×1)
 
     def reset(self) -> None:
         """Forget everything."""
         self.state.zero_()
         self.steps = 0
 
-    def step(self, parameters: Tensor, gradient: Tensor, lr: float | Tensor) -> None:
+    def step(self, parameters: torch.Tensor, gradient: torch.Tensor, lr: float | torch.Tensor) -> None:
         """One step; lr: one rate, or one per row (clients×1); a row with rate 0 stays as it is."""
         raise NotImplementedError
 
@@ -36,9 +35,9 @@ class Optimizer:
 class SGD(Optimizer):
     """θ ← θ − lr·g."""
 
-    def step(self, parameters: Tensor, gradient: Tensor, lr: float | Tensor) -> None:
+    def step(self, parameters: torch.Tensor, gradient: torch.Tensor, lr: float | torch.Tensor) -> None:
         self.steps = self.steps + 1
-        if isinstance(lr, Tensor):
+        if isinstance(lr, torch.Tensor):
             parameters.addcmul_(gradient, lr, value=-1)
         else:
             parameters.add_(gradient, alpha=-lr)
@@ -49,11 +48,11 @@ class Momentum(SGD):
 
     depth: ClassVar[int] = 1
 
-    def __init__(self, like: Tensor, recipe: Recipe) -> None:
+    def __init__(self, like: torch.Tensor, recipe: Recipe) -> None:
         super().__init__(like, recipe)
         self.momentum = recipe.momentum
 
-    def step(self, parameters: Tensor, gradient: Tensor, lr: float | Tensor) -> None:
+    def step(self, parameters: torch.Tensor, gradient: torch.Tensor, lr: float | torch.Tensor) -> None:
         super().step(parameters, self.state[0].mul_(self.momentum).add_(gradient), lr)
 
 
@@ -63,11 +62,11 @@ class Adam(Optimizer):
     depth: ClassVar[int] = 2
     beta1, beta2, epsilon = 0.9, 0.999, 1e-8
 
-    def __init__(self, like: Tensor, recipe: Recipe) -> None:
+    def __init__(self, like: torch.Tensor, recipe: Recipe) -> None:
         super().__init__(like, recipe)
         self.scale = torch.zeros_like(like)
 
-    def step(self, parameters: Tensor, gradient: Tensor, lr: float | Tensor) -> None:
+    def step(self, parameters: torch.Tensor, gradient: torch.Tensor, lr: float | torch.Tensor) -> None:
         mean, square = self.state
         self.steps = self.steps + 1
         correction1 = 1 - self.beta1**self.steps
@@ -76,9 +75,9 @@ class Adam(Optimizer):
         square.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
         torch.sqrt(square, out=self.scale)
         self.scale.div_(correction2**0.5).add_(self.epsilon)
-        if isinstance(correction1, Tensor):
+        if isinstance(correction1, torch.Tensor):
             parameters.addcmul_(mean / self.scale, lr / correction1, value=-1)
-        elif isinstance(lr, Tensor):
+        elif isinstance(lr, torch.Tensor):
             parameters.addcmul_(mean / self.scale, lr, value=-1 / correction1)
         else:
             parameters.addcdiv_(mean, self.scale, value=-lr / correction1)
@@ -95,11 +94,11 @@ def optimizer_class(recipe: Recipe) -> type[Optimizer]:
 class Memory:
     """What every client's optimizer carries from round to round: its state (N×depth×D) and its steps (N)."""
 
-    state: Tensor
-    steps: Tensor
+    state: torch.Tensor
+    steps: torch.Tensor
 
     @staticmethod
-    def of(recipe: Recipe, n: int, like: Tensor) -> Memory:
+    def of(recipe: Recipe, n: int, like: torch.Tensor) -> Memory:
         """Nothing remembered yet, by n clients with models like a row (D)."""
         depth = optimizer_class(recipe).depth
         return Memory(like.new_zeros(n, depth, len(like)), torch.zeros(n, dtype=torch.int64))

@@ -13,8 +13,6 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
-import torch.multiprocessing
-from torch import Tensor
 
 from fedincent.config import option
 from fedincent.errors import WorkerError
@@ -36,7 +34,7 @@ class Errand:
             return f"training client {self.details[0].client} in round {self.details[1] + 1}"
         return f"judging model {self.place}"
 
-    def carry_out(self, trainer: Trainer, models: Tensor, updates: Tensor) -> Any:
+    def carry_out(self, trainer: Trainer, models: torch.Tensor, updates: torch.Tensor) -> Any:
         """Do it; models: P×D, to train from or to judge; updates: J×D, for what is as long as a row."""
         if self.kind == "train":
             job, round_index = self.details
@@ -97,7 +95,9 @@ class Processes(Executor):
             with suppress(ConnectionError):  # a dead worker is reported when its answer is awaited
                 pipe.send((self.models, self.updates))
 
-    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+    def train_jobs(
+        self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
+    ) -> tuple[torch.Tensor, list[Report]]:
         self.make_room(len(pool), len(jobs))
         self.models[: len(pool)].copy_(pool)
         sizes = [self.work.shards.count(job.client, round_index) for job in jobs]
@@ -107,7 +107,7 @@ class Processes(Executor):
         reports = dict(zip(longest_first, answers, strict=True))
         return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
 
-    def ask(self, kind: str, models: Tensor, pairs: list[Pair], details: Callable[[int | None], tuple]) -> list[Any]:
+    def ask(self, kind: str, models: torch.Tensor, pairs: list[Pair], details: Callable[[int | None], tuple]) -> list[Any]:
         """Something about some rows of models, each for the whole of a judged set or for somebody's part."""
         answers: list[Any] = [None] * len(pairs)
         rows = list(dict.fromkeys(row for row, _ in pairs))
@@ -121,22 +121,24 @@ class Processes(Executor):
                 answers[place] = answer
         return answers
 
-    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+    def judge_pairs(self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         return self.ask("judge", models, pairs, lambda client: (data, round_index, client))
 
     def scores(
-        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, models: torch.Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         pairs: list[Pair] = [(row, None) for row in range(len(models))]
         each = self.ask("scores", models, pairs, lambda _: (data, round_index, clients))
         scores, losses = (torch.stack([torch.from_numpy(answer[k]) for answer in each]) for k in (0, 1))
         return scores, losses
 
-    def outputs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int, features: bool) -> list[Tensor]:
+    def outputs(
+        self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int, features: bool
+    ) -> list[torch.Tensor]:
         found = self.ask("outputs", models, pairs, lambda client: (data, round_index, client, features))
         return [torch.from_numpy(outputs) for outputs in found]
 
-    def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+    def gradients(self, model: torch.Tensor, data: str, clients: Sequence[int]) -> torch.Tensor:
         self.make_room(1, len(clients))
         self.models[0].copy_(model)
         errands = [Errand("gradient", place, (data, client)) for place, client in enumerate(clients)]
@@ -199,7 +201,9 @@ def portion(weights: list[int], given: int, workers: int) -> int:
     return count
 
 
-def serve(rank: int, pipe: Connection, work: Workload, models: Tensor, updates: Tensor, at_work: Tensor) -> None:
+def serve(
+    rank: int, pipe: Connection, work: Workload, models: torch.Tensor, updates: torch.Tensor, at_work: torch.Tensor
+) -> None:
     """A worker's life: take some errands, do them, answer (stack trace, results); end when the pipe is closed."""
     torch.set_num_threads(1)
     trainer: Trainer | None = None
@@ -208,7 +212,7 @@ def serve(rank: int, pipe: Connection, work: Workload, models: Tensor, updates: 
             first, errands = pipe.recv()
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
-        if isinstance(first, Tensor):  # larger blocks than before
+        if isinstance(first, torch.Tensor):  # larger blocks than before
             models, updates = first, errands
             continue
         answers: list[Any] = []
@@ -228,7 +232,7 @@ def as_plain(answer: Any) -> Any:
     """An answer that can be sent: tensors as NumPy arrays, which need no shared memory of their own."""
     if isinstance(answer, tuple):
         return tuple(as_plain(part) for part in answer)
-    return answer.numpy() if isinstance(answer, Tensor) else answer
+    return answer.numpy() if isinstance(answer, torch.Tensor) else answer
 
 
 def cores() -> int:

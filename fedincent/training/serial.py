@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from fedincent.federation import Job, Report
 from fedincent.training.executor import Executor, Pair, Tick
@@ -25,7 +24,9 @@ class Serial(Executor):
         self.trainer = work.make_trainer(work)
         self.updates = self.trainer.row.new_zeros(len(work.shards.sizes), self.trainer.layout.dim)
 
-    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+    def train_jobs(
+        self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
+    ) -> tuple[torch.Tensor, list[Report]]:
         if len(jobs) > len(self.updates):
             self.updates = self.updates.new_zeros(len(jobs), self.updates.shape[1])
         reports = []
@@ -34,20 +35,22 @@ class Serial(Executor):
             tick()
         return self.updates[: len(jobs)], reports
 
-    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+    def judge_pairs(self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         return [self.trainer.judge(models[row], data, round_index, client) for row, client in pairs]
 
     def scores(
-        self, models: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, models: torch.Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         each = [self.trainer.scores(model, data, round_index, clients) for model in models]
         return torch.stack([score for score, _ in each]), torch.stack([loss for _, loss in each])
 
-    def gradients(self, model: Tensor, data: str, clients: Sequence[int]) -> Tensor:
+    def gradients(self, model: torch.Tensor, data: str, clients: Sequence[int]) -> torch.Tensor:
         rows = model.new_zeros(len(clients), len(model))
         for client, row in zip(clients, rows, strict=True):
             self.trainer.gradient(model, data, client, row)
         return rows
 
-    def outputs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int, features: bool) -> list[Tensor]:
+    def outputs(
+        self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int, features: bool
+    ) -> list[torch.Tensor]:
         return [self.trainer.outputs(models[row], data, round_index, client, features) for row, client in pairs]

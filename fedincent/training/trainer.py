@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from torch import Tensor, nn
+import torch
 
 from fedincent.federation import Job, Judged, Layout, Recipe, Report, Shards, Streams
 from fedincent.objectives import Objective
@@ -17,23 +17,23 @@ class Trainer(Protocol):
     """Trains and judges one model at a time on one thread, on a module that lives on one row."""
 
     layout: Layout
-    row: Tensor
+    row: torch.Tensor
 
-    def train(self, job: Job, pool: Tensor, round_index: int, update: Tensor) -> Report:
+    def train(self, job: Job, pool: torch.Tensor, round_index: int, update: torch.Tensor) -> Report:
         """A client's work from its row of the pool (P×D); its update g is written into `update` (D)."""
 
-    def judge(self, model: Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
+    def judge(self, model: torch.Tensor, data: str, round_index: int = 0, client: int | None = None) -> tuple[float, float]:
         """Mean score and loss of a model (D) on a judged set, or on a client's own part of it."""
 
     def scores(
-        self, model: Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
-    ) -> tuple[Tensor, Tensor]:
+        self, model: torch.Tensor, data: str, round_index: int = 0, clients: Sequence[int] | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Score and loss of a model (D) on every sample of a judged set, or of some clients' parts of it (n each)."""
 
-    def outputs(self, model: Tensor, data: str, round_index: int, client: int | None, features: bool) -> Tensor:
+    def outputs(self, model: torch.Tensor, data: str, round_index: int, client: int | None, features: bool) -> torch.Tensor:
         """What a model (D) says of every sample (n×classes), or the features it says that by (n×F)."""
 
-    def gradient(self, model: Tensor, data: str, client: int, out: Tensor) -> None:
+    def gradient(self, model: torch.Tensor, data: str, client: int, out: torch.Tensor) -> None:
         """The gradient of the summed loss of a model (D) on a client's part of a judged set, into `out` (D)."""
 
 
@@ -41,7 +41,7 @@ class Trainer(Protocol):
 class Workload:
     """All that training and judging need, the same in every process: plain data and shared tensors."""
 
-    module: nn.Module
+    module: torch.nn.Module
     shards: Shards
     judged: dict[str, Judged]  # by name: "test", "train", and, where there are such, "held_out", "own", "arriving", …
     recipe: Recipe

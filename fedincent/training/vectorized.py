@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from fedincent.config import option
 from fedincent.errors import ConfigError
@@ -34,15 +32,15 @@ log = logging.getLogger("fedincent")
 class Block:
     """The whole round's batches of some clients (k), padded: x is k×steps×batch×…, y and weights k×steps×batch."""
 
-    x: Tensor
-    y: Tensor
-    weights: Tensor  # 1/(size of the batch) for samples, 0 for padding
-    active: Tensor  # k×steps: whether the client has that step
+    x: torch.Tensor
+    y: torch.Tensor
+    weights: torch.Tensor  # 1/(size of the batch) for samples, 0 for padding
+    active: torch.Tensor  # k×steps: whether the client has that step
     least: int  # steps that all of them have
-    trials: Tensor | None = None  # of Per-FedAvg, k×steps: the batch on which each step is tried first
-    real: Tensor | None = None  # and the batch of the step itself
+    trials: torch.Tensor | None = None  # of Per-FedAvg, k×steps: the batch on which each step is tried first
+    real: torch.Tensor | None = None  # and the batch of the step itself
 
-    def batch(self, step: int, places: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def batch(self, step: int, places: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """What the clients (k) see in a step: its batch, or where places (k×steps) say so another."""
         if places is None:
             return self.x[:, step], self.y[:, step], self.weights[:, step]
@@ -85,7 +83,9 @@ class Vectorized(Serial):
         self.at_once = 1 if self.one_by_one else self.chunk or fitting_chunk(self.supervised)
         self.judged_at_once = self.at_once
 
-    def train_jobs(self, round_index: int, pool: Tensor, jobs: Sequence[Job], tick: Tick) -> tuple[Tensor, list[Report]]:
+    def train_jobs(
+        self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
+    ) -> tuple[torch.Tensor, list[Report]]:
         if len(jobs) > len(self.updates):
             self.updates = self.updates.new_zeros(len(jobs), self.layout.dim)
         reports: dict[int, Report] = {}
@@ -119,7 +119,7 @@ class Vectorized(Serial):
             return per_epoch * job.task.epochs
         return job.task.steps * (2 if job.task.inner_rate else 1)
 
-    def train_block(self, round_index: int, pool: Tensor, jobs: list[Job], places: list[int]) -> list[Report]:
+    def train_block(self, round_index: int, pool: torch.Tensor, jobs: list[Job], places: list[int]) -> list[Report]:
         """Carry out some jobs in lockstep; their updates go into their places."""
         tasks, recipe, memory = [job.task for job in jobs], self.work.recipe, self.work.memory
         block = self.gather(round_index, jobs)
@@ -168,14 +168,19 @@ class Vectorized(Serial):
         incoming = self.incoming_losses(jobs, pool, round_index)
         return [Report(mean, incoming_loss=loss) for mean, loss in zip(means, incoming, strict=True)]
 
-    def slope(self, leaves: dict[str, Tensor], slots: dict[str, Tensor], batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+    def slope(
+        self,
+        leaves: dict[str, torch.Tensor],
+        slots: dict[str, torch.Tensor],
+        batch: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
         """The clients' losses (k) on a batch each; the gradients are written into the slots."""
-        loss: Tensor = vmap(self.weighted_loss)(leaves, *batch)
+        loss: torch.Tensor = torch.func.vmap(self.weighted_loss)(leaves, *batch)
         for name, part in zip(leaves, torch.autograd.grad(loss.sum(), list(leaves.values())), strict=True):
             slots[name].copy_(part)
         return loss
 
-    def incoming_losses(self, jobs: list[Job], pool: Tensor, round_index: int) -> list[float]:
+    def incoming_losses(self, jobs: list[Job], pool: torch.Tensor, round_index: int) -> list[float]:
         """The losses of the incoming models on the clients' training data; nan where the task does not ask for it."""
         found = [float("nan")] * len(jobs)
         asking = [place for place, job in enumerate(jobs) if job.task.incoming_loss]
@@ -188,9 +193,11 @@ class Vectorized(Serial):
             found[place] = loss / count if count else float("nan")
         return found
 
-    def weighted_loss(self, parameters: dict[str, Tensor], x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+    def weighted_loss(
+        self, parameters: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor, weights: torch.Tensor
+    ) -> torch.Tensor:
         """One client's loss on one padded batch."""
-        outputs = functional_call(self.work.module, parameters, (x,))
+        outputs = torch.func.functional_call(self.work.module, parameters, (x,))
         return (self.work.objective.loss(outputs, y, "none") * weights).sum()
 
     def gather(self, round_index: int, jobs: list[Job]) -> Block:
@@ -218,7 +225,7 @@ class Vectorized(Serial):
         block = Block(x, y, weights, counts > 0, min(steps))
         return block.in_pairs(steps) if jobs[0].task.inner_rate else block
 
-    def judge_pairs(self, models: Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
+    def judge_pairs(self, models: torch.Tensor, pairs: list[Pair], data: str, round_index: int) -> list[tuple[float, float]]:
         if self.one_by_one or any(client is not None for _, client in pairs):
             return super().judge_pairs(models, pairs, data, round_index)
         rows = [row for row, _ in pairs]
@@ -226,20 +233,22 @@ class Vectorized(Serial):
         while len(judged) < len(rows):
             chosen = rows[len(judged) : len(judged) + self.judged_at_once]
             try:
-                judged += self.judge_block(models, chosen, data, round_index)
+                with torch.no_grad():
+                    judged += self.judge_block(models, chosen, data, round_index)
             except torch.OutOfMemoryError as error:
                 self.judged_at_once = fewer(len(chosen), "models", error)
         return judged
 
-    @torch.no_grad()
-    def judge_block(self, models: Tensor, rows: list[int], data: str, round_index: int) -> list[tuple[float, float]]:
+    def judge_block(self, models: torch.Tensor, rows: list[int], data: str, round_index: int) -> list[tuple[float, float]]:
         """Mean score and loss of some rows of models (M×D) on a judged set, all at once."""
         objective, (x, y) = self.work.objective, self.work.judged[data].of(None, round_index)
         self.work.module.eval()
         views, count = self.layout.views(models[rows]), len(rows)
         score, loss = torch.zeros(count, device=self.device), torch.zeros(count, device=self.device)
         for samples, targets in zip(x.split(JUDGE_BATCH), y.split(JUDGE_BATCH), strict=True):
-            out = vmap(lambda p, s: functional_call(self.work.module, p, (s,)), in_dims=(0, None))(views, samples)
+            out = torch.func.vmap(lambda p, s: torch.func.functional_call(self.work.module, p, (s,)), in_dims=(0, None))(
+                views, samples
+            )
             score += objective.scores(out, targets).sum(-1)
             each = objective.loss(out.flatten(0, 1), targets.repeat(count), "none")
             loss += each.view(count, -1).sum(-1).to(loss)
@@ -255,14 +264,14 @@ def fewer(count: int, what: str, error: torch.OutOfMemoryError) -> int:
     return count // 2
 
 
-def cannot_batch(module: nn.Module) -> str:
+def cannot_batch(module: torch.nn.Module) -> str:
     """Why a module cannot train many clients at once, if so."""
     parts = list(module.modules())
-    if any(isinstance(part, nn.RNNBase) for part in parts):
+    if any(isinstance(part, torch.nn.RNNBase) for part in parts):
         return "a recurrent model cannot be batched over clients"
-    if any(isinstance(part, nn.Embedding) for part in parts):
+    if any(isinstance(part, torch.nn.Embedding) for part in parts):
         return "a model of sentences looks at how long they are, which differs from client to client"
-    if any(isinstance(part, nn.Dropout) and part.p > 0 for part in parts):
+    if any(isinstance(part, torch.nn.Dropout) and part.p > 0 for part in parts):
         return "dropout draws per client, which a batch over clients cannot"
     return ""
 

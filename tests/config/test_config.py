@@ -91,7 +91,7 @@ def test_every_choice_composes_and_says_what_it_is(group: str) -> None:
 
 
 def test_every_yaml_file_is_read_by_something() -> None:
-    known = {*COMPONENTS, "experiment", "table", "figure", "launcher"}
+    known = {*COMPONENTS, "experiment", "table", "figure", "launcher", "game", "stability"}
     assert {path.parent.name for path in conf_folder().rglob("*.yaml")} - {"conf"} <= known
 
 

@@ -11,7 +11,8 @@ import torch
 from fedincent.config.compose import compose
 from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
-from fedincent.models.text import MeanOfWords, SentenceCNN, TextCNN
+from fedincent.models.sentences import MeanOfWords, SentenceCNN
+from fedincent.models.text import TextCNN
 
 
 def tiny_cnn(**changes) -> SentenceCNN:  # type: ignore[no-untyped-def]

@@ -56,7 +56,7 @@ def test_settings() -> None:
 def test_every_printed_number_has_its_cell(name: str) -> None:
     table = load_table(name)
     printed = printed_numbers(table)
-    if name == "iafl-3":  # only prose numbers are known, of a setting the paper does not name
+    if name == "iafl-3" or table.paper is None:  # only prose numbers are known, of a setting the paper does not name
         return
     ours = {"electricity_load", "fmnist_stand_in"} | (
         {"classes_10"} if name == "fye-13" else set()

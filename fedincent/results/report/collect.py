@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
-import functools
-import json
 import os
 import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import yaml
 
 import fedincent
-from fedincent.config.compose import flat
-from fedincent.config.groups import conf_folder, group_folders, options_of
+from fedincent.config.compose import unusual
+from fedincent.config.groups import options_of
 from fedincent.errors import FedincentError
 from fedincent.evaluation.formulas import Metric
 from fedincent.evaluation.metrics import METRICS, SHOWN, metric_of
@@ -24,9 +21,9 @@ from fedincent.results.compare import MACHINE
 from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
 from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells, load_table
 from fedincent.store.index import Index
-from fedincent.store.result import Result
+from fedincent.store.result import SCORES, Result
 
-CHOSEN = ("dataset", "partition", "model", "mechanism", "contribution")
+LABELLED = ("dataset", "partition", "model", "mechanism")  # choices that labels name anyway
 OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
 
 
@@ -48,6 +45,7 @@ def collect(results_dir: Path) -> dict[str, Any]:
         "damaged": damaged,
         "unfinished": unfinished,
         "tables": tables_of(index),
+        "figures": figures_of(results_dir),
         "metrics": {name: {"label": report_label(METRICS[name]), "scale": METRICS[name].scale} for name in SHOWN},
     }
 
@@ -65,21 +63,25 @@ def numbers(values: Any, digits: int = 5) -> list[float | None]:
 
 def describe_run(result: Result) -> dict[str, Any]:
     """One run for the page."""
-    summary, clients, rounds = result.summary, result.clients, result.rounds
+    summary, clients, rounds = result.summary, result.columns("clients"), result.columns("rounds")
     config = result.config
     chosen = {name: str(value) for name, value in summary["choices"].items()}
-    asked = unusual_values(chosen, config)
+    of_ours = {name: chosen[name] for name in chosen if name not in MACHINE}
+    pairs = [pair for pair in unusual(of_ours, config) if pair[0].split(".")[0] not in MACHINE]
+    asked = ["=".join(pair) for pair in pairs if pair[0] not in LABELLED]
     own = [word.removeprefix("mechanism.") for word in asked if word.startswith(OWN_FIELDS)]
     columns = {
         name: numbers(clients[name])
         for name in ("n_samples", "contribution", "standalone_accuracy", "accuracy", "loss", "importance")
         if name in clients
     }
-    reward, reward_label = numbers(clients[result.score]), f"final {result.score}".replace("final online_", "online ")
+    score = score_of(clients)
+    reward, reward_label = numbers(clients[score]), f"final {score}".replace("final online_", "online ")
     columns.setdefault("accuracy", reward)
-    if result.read("trace.csv") is not None and "share" in (trace := result.trace):
-        last = trace[trace["round"] == trace["round"].max()].sort_values("client")
-        reward, reward_label = numbers(last.share), "share of the aggregate in the last round"
+    if result.read("trace.csv") is not None and "share" in (trace := result.columns("trace")):
+        last = [k for k, index in enumerate(trace["round"]) if index == trace["round"][-1]]
+        reward = numbers([trace["share"][k] for k in sorted(last, key=lambda k: trace["client"][k])])
+        reward_label = "share of the aggregate in the last round"
     return {
         "name": result.name,
         "when": when_of(result),
@@ -98,7 +100,7 @@ def describe_run(result: Result) -> dict[str, Any]:
         "reward_label": reward_label,
         "curve": curve_of(rounds),
         "partition": partition_of(result),
-        "command": command(chosen, asked),
+        "command": command(pairs),
         "config": result.text("config.yaml"),
     }
 
@@ -110,18 +112,25 @@ def setting_label(chosen: dict[str, str], config: dict[str, Any], asked: list[st
     return f"{plain}, {' '.join(others)}" if others else plain
 
 
-def curve_of(rounds: pd.DataFrame) -> dict[str, Any]:
+def score_of(clients: dict[str, list[float]]) -> str:
+    """The column that tells how good each client's model is."""
+    name = next((name for name in SCORES if name in clients), None)
+    if name is None:
+        raise FedincentError("clients.csv tells no score")
+    return name
+
+
+def curve_of(rounds: dict[str, list[float]]) -> dict[str, Any]:
     """Accuracy over the rounds with its spread over the clients where it was judged, else the training loss."""
     columns = [name for name in rounds if name.startswith("client_")]
-    if columns:
-        judged = rounds.dropna(subset=["accuracy_mean"])
-        values = judged[columns].to_numpy()
-        quantiles = {name: numbers(np.quantile(values, q, axis=1)) for name, q in (("low", 0), ("high", 1))}
-        inner = {name: numbers(np.quantile(values, q, axis=1)) for name, q in (("q1", 0.25), ("q3", 0.75))}
-        mean = numbers(judged["accuracy_mean"])
-        return {"what": "accuracy", "round": judged["round"].tolist(), "mean": mean, **quantiles, **inner}
-    known = rounds.dropna(subset=["train_loss"])
-    return {"what": "training loss", "round": known["round"].tolist(), "mean": numbers(known["train_loss"])}
+    told = "accuracy_mean" if columns else "train_loss"
+    known = [k for k, value in enumerate(rounds[told]) if value == value]
+    curve = {"round": [int(rounds["round"][k]) for k in known], "mean": numbers([rounds[told][k] for k in known])}
+    if not columns:
+        return {"what": "training loss", **curve}
+    values = np.array([[rounds[name][k] for name in columns] for k in known])
+    low, q1, q3, high = (numbers(line) for line in np.quantile(values, (0, 0.25, 0.75, 1), axis=1))
+    return {"what": "accuracy", **curve, "low": low, "q1": q1, "q3": q3, "high": high}
 
 
 def when_of(result: Result) -> str:
@@ -135,53 +144,21 @@ def partition_of(result: Result) -> list[list[int]] | None:
     """Samples by client and class, where the run noted them."""
     if result.read("partition.csv") is None:
         return None
-    return result.frame("partition").drop(columns="client").to_numpy().tolist()
+    columns = result.columns("partition")
+    return [list(row) for row in zip(*(columns[name] for name in columns if name != "client"), strict=True)]
 
 
-def unusual_values(chosen: dict[str, str], config: dict[str, Any]) -> list[str]:
-    """Every NAME=VALUE of a run that the chosen YAML files do not set."""
-    usual = flat(usual_values(*(chosen[group] for group in CHOSEN)))
-    words = []
-    for name, value in flat(config).items():
-        told = name.endswith("_target_") or name.split(".")[0] in MACHINE
-        expected = usual.get(name, "?")
-        if expected == "${hints.cgsv_gamma}":
-            expected = config["hints"]["cgsv_gamma"]
-        if not told and expected != value:
-            words.append(f"{name}={value if isinstance(value, str) else json.dumps(value, separators=(',', ':'))}")
-    return words
-
-
-def command(chosen: dict[str, str], asked: list[str]) -> str:
-    """The line that asks for this very run."""
+def command(pairs: list[tuple[str, str]]) -> str:
+    """The line that asks for a very run."""
     plugins = os.environ.get("FEDINCENT_PLUGINS")
-    words = [*(["--plugins", plugins] if plugins else []), *(f"{group}={chosen[group]}" for group in CHOSEN), *asked]
+    words = [*(["--plugins", plugins] if plugins else []), *map("=".join, pairs)]
     return "fedincent run " + " ".join(shlex.quote(word) for word in words)
 
 
-@functools.cache
-def usual_values(*choices: str) -> dict[str, Any]:
-    """What the chosen YAML files set, by the order in which they count."""
-    values = yaml.safe_load((conf_folder() / "config.yaml").read_text(encoding="utf-8"))
-    order = ("model", "partition", "contribution", "mechanism", "dataset")
-    for group in order:
-        name = dict(zip(CHOSEN, choices, strict=True))[group]
-        for folder in group_folders(group):
-            path = folder / f"{name}.yaml"
-            if path.is_file():
-                text = path.read_text(encoding="utf-8")
-                content = yaml.safe_load(text) or {}
-                merge(values, content if "@package _global_" in text else {group: content})
-    return {name: value for name, value in values.items() if name not in ("defaults", "hydra")}
-
-
-def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
-    """Nested values on top of others."""
-    for name, value in more.items():
-        if isinstance(value, dict) and isinstance(into.get(name), dict):
-            merge(into[name], value)
-        else:
-            into[name] = value
+def figures_of(results_dir: Path) -> list[dict[str, str]]:
+    """Every picture that was drawn, the audits' first."""
+    paths = sorted((results_dir / "figures").glob("*.png"), key=lambda path: (not path.stem.startswith("audit"), path.stem))
+    return [{"name": path.stem, "png": base64.b64encode(path.read_bytes()).decode()} for path in paths]
 
 
 def tables_of(index: Index) -> list[dict[str, Any]]:
@@ -235,6 +212,7 @@ def describe_table(table: PaperTable, cells: Cells) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,
+        "printed": table.paper is not None,
         "methods": [NAMES.get(m, m) for m in methods],
         "rows": rows,
         "cells": len(table.rows) * len(methods) * len(table.metrics),

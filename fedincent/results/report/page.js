@@ -149,8 +149,8 @@ function dots(title, items, label) {
     svg.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", "data-tip": item.name }, item.name.length > 20 ? item.name.slice(0, 19) + "…" : item.name));
     if (item.value === null) { svg.append(draw("text", { x: x(Math.max(low, 0)) + 6, y: y + 4 }, "undefined")); return; }
     svg.append(draw("line", { class: "curve", x1: x(Math.max(low, 0)), x2: x(item.value), y1: y, y2: y }));
-    svg.append(draw("circle", { class: "mark", cx: x(item.value), cy: y, r: 6, "data-tip": `${item.name}\n${label(item.value)}\n${item.detail}` }));
-    svg.append(draw("text", item.value < 0 ? { x: x(item.value) - 10, y: y + 4, "text-anchor": "end" } : { x: x(item.value) + 10, y: y + 4 }, label(item.value)));
+    svg.append(draw("circle", { class: "mark", cx: x(item.value), cy: y, r: 6, "data-tip": `${item.name}\n${item.text}\n${item.detail}` }));
+    svg.append(draw("text", item.value < 0 ? { x: x(item.value) - 10, y: y + 4, "text-anchor": "end" } : { x: x(item.value) + 10, y: y + 4 }, item.text));
   });
   return make("figure", {}, make("figcaption", {}, title), svg);
 }
@@ -178,26 +178,43 @@ function tables() {
   const words = at("table-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
   const rows = t.rows.filter(row => words.every(word => `${row.dataset} ${row.setting} ${row.metric}`.toLowerCase().includes(word))).map(row => ({
     cells: [{ text: row.dataset }, { text: row.setting }, { text: row.metric }, ...row.cells.map(cell => ({
-      text: cell.ours + (cell.agrees === true ? " ✓" : cell.agrees === false ? " ✗" : ""), small: cell.paper, sort: cell.value,
+      text: cell.ours + (cell.agrees === true ? " ✓" : cell.agrees === false ? " ✗" : ""), small: t.printed ? cell.paper : null, sort: cell.value,
       class: cell.agrees === true ? "agree" : cell.agrees === false ? "differ" : "" }))] }));
+  at("table-legend").hidden = !t.printed;
   at("table-view").replaceChildren(make("h3", {}, `${t.name}: ${t.title}`), make("div", { class: "scroll" }, table(["data", "setting", "metric", ...t.methods], rows, 3)),
     ...t.notes.map(note => make("p", { class: "hint" }, note)));
 }
+// Own runs, published ones, or both.
+const shown = () => data.runs.filter(run => at("source").value === "all" || (at("source").value === "published") === Boolean(run.published));
 function compare() {
-  const chosen = data.runs.filter(run => run.setting === at("setting-choice").value && run.choices.mechanism !== "standalone");
-  const alone = data.runs.filter(run => run.setting === at("setting-choice").value && run.choices.mechanism === "standalone");
+  const here = shown().filter(run => run.setting === at("setting-choice").value);
+  const chosen = here.filter(run => run.choices.mechanism !== "standalone"), alone = here.filter(run => run.choices.mechanism === "standalone");
   const names = [...new Set(chosen.map(run => run.variant))].sort();
   const items = key => [...(key.startsWith("accuracy") && key !== "accuracy_gain" ? [["alone", alone]] : []), ...names.map(name => [name, chosen.filter(run => run.variant === name)])]
     .filter(([, runs]) => runs.length).map(([name, runs]) => {
       const known = runs.map(run => run.metrics[key]).filter(value => value !== null && value !== undefined);
-      return { name, value: known.length ? known.reduce((a, b) => a + b, 0) / known.length : null, detail: `${runs.length} run${runs.length > 1 ? "s" : ""}` };
+      const mean = known.length ? known.reduce((a, b) => a + b, 0) / known.length : null;
+      const error = known.length > 1 ? Math.sqrt(known.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (known.length - 1) / known.length) : null;
+      const lost = runs.length - known.length;
+      const text = mean === null ? "undefined" : `${metric(key, mean)}${error === null ? "" : " ±" + metric(key, error)}${runs.length > 1 ? ` (n ${known.length})` : ""}`;
+      return { name, value: mean, text, detail: `${runs.length} run${runs.length > 1 ? "s" : ""}${lost ? `, ${lost} undefined` : ""}` };
     });
   const charts = ["ipr_accuracy", "pearson", "accuracy_mean", "accuracy_gain"].map(key => dots(data.metrics[key].label, items(key), value => metric(key, value)));
   at("compare-view").replaceChildren(make("div", { class: "charts" }, ...charts));
 }
+function figures() {
+  if (!data.figures.length) { at("figures").hidden = true; at("to-figures").hidden = true; return; }
+  at("figure-choice").append(...data.figures.map(figure => make("option", { value: figure.name }, figure.name)));
+  const show = () => {
+    const figure = data.figures.find(candidate => candidate.name === at("figure-choice").value);
+    at("figure-view").replaceChildren(make("figure", { class: "picture" }, make("img", { src: `data:image/png;base64,${figure.png}`, alt: figure.name })));
+  };
+  at("figure-choice").addEventListener("change", show);
+  show();
+}
 function runs() {
   const words = at("run-filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = data.runs.filter(run => words.every(word => `${run.name} ${run.setting}`.toLowerCase().includes(word)));
+  const found = shown().filter(run => words.every(word => `${run.name} ${run.setting}`.toLowerCase().includes(word)));
   at("run-count").textContent = `${found.length} of ${data.runs.length}`;
   const columns = Object.keys(data.metrics);
   const rows = found.map(run => ({
@@ -250,6 +267,7 @@ at("table-choice").addEventListener("change", tables);
 at("table-filter").addEventListener("input", tables);
 at("setting-choice").addEventListener("change", compare);
 at("run-filter").addEventListener("input", runs);
-overview(); tables(); compare(); runs();
+at("source").addEventListener("change", () => { compare(); runs(); });
+overview(); tables(); compare(); figures(); runs();
 const first = data.runs.find(run => run.choices.mechanism !== "standalone") ?? data.runs[0];
 if (first) { open(first); scrollTo(0, 0); }
