@@ -117,12 +117,14 @@ def line_of(config: Config) -> list[str]:
 
 def unusual(choices: Mapping[str, str], raw: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The same in pairs of a name and a value, for choices and plain values; a choice that is no more is left out."""
-    pairs = [("dataset", choices["dataset"])] if is_option("dataset", choices["dataset"]) else []
-    words = ["=".join(pair) for pair in pairs]
-    usual = own_choices(values_of(words)[1])
-    others = {group: name for group, name in choices.items() if group != "dataset" and usual.get(group) != name}
-    pairs += [(group, name) for group, name in others.items() if is_option(group, name)]
-    words = ["=".join(pair) for pair in pairs]
+    pairs: list[tuple[str, str]] = []
+    words: list[str] = []
+    for group in ("dataset", "mechanism", *choices):  # these two may choose for others
+        name = choices[group]
+        asked = group == "dataset" or values_of(words)[1].get(group) != name
+        if (group, name) not in pairs and asked and is_option(group, name):
+            pairs.append((group, name))
+            words.append(f"{group}={name}")
     known = flat(values_of(words)[0])
     for name, value in flat(dict(raw)).items():
         if name != "results_dir" and not name.endswith("_target_") and known.get(name, UNKNOWN) != value:

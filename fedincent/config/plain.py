@@ -23,7 +23,7 @@ import yaml
 from fedincent.config.groups import conf_folder, group_folders, read_yaml
 
 Values = dict[str, Any]
-WORD = re.compile(r"[A-Za-z_./][\w./%@:-]*(?<![:\s])$")  # a text that Hydra takes without quotes
+WORD = re.compile(r"([A-Za-z_/]|\.(?=[./A-Za-z]))[\w./%@:-]*(?<![:\s])$")  # a text that Hydra takes without quotes
 NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?$")
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}$")

@@ -68,7 +68,7 @@ texts = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(texts)
 def test_values_mean_what_hydra_says_or_are_left_to_it(text: str) -> None:
     from hydra.core.override_parser.overrides_parser import OverridesParser

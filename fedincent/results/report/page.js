@@ -134,7 +134,7 @@ function heat(counts) {
   return make("figure", {}, make("figcaption", {}, "Who holds what: samples by client (down) and class (across)"), svg);
 }
 function dots(title, items, label) {
-  const height = 34 + 22 * items.length, width = 400, left = 130, right = 46;
+  const height = 34 + 22 * items.length, width = 400, left = 130, right = items.some(item => item.text.length > 6) ? 108 : 46;
   let [low, high] = span([0, ...items.map(item => item.value)]);
   if (low === high) high += 1;
   if (low < 0) low -= 0.18 * (high - low);
@@ -146,7 +146,7 @@ function dots(title, items, label) {
   }
   items.forEach((item, k) => {
     const y = 18 + 22 * k;
-    svg.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", "data-tip": item.name }, item.name.length > 20 ? item.name.slice(0, 19) + "…" : item.name));
+    svg.append(draw("text", { x: left - 8, y: y + 4, "text-anchor": "end", "data-tip": item.name }, item.name.length > 18 ? item.name.slice(0, 17) + "…" : item.name));
     if (item.value === null) { svg.append(draw("text", { x: x(Math.max(low, 0)) + 6, y: y + 4 }, "undefined")); return; }
     svg.append(draw("line", { class: "curve", x1: x(Math.max(low, 0)), x2: x(item.value), y1: y, y2: y }));
     svg.append(draw("circle", { class: "mark", cx: x(item.value), cy: y, r: 6, "data-tip": `${item.name}\n${item.text}\n${item.detail}` }));
