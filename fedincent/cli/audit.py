@@ -124,23 +124,30 @@ def in_full(frame: Any) -> Any:
 
 def show_effort(audit: Any, index: Any, given: argparse.Namespace, folder: Path) -> None:
     """Equilibria over costs, and payoffs against effort."""
+    from fedincent.results.render import NAMES
+
     rewards = audit.rewards(index)
     if not rewards:
         raise ConfigError("audit", audit.name, "no mechanism has all of its runs at one seed")
     frame = audit.frame(rewards)
-    shown = frame.assign(
-        effort=[f"{row.effort} ({row.effort_low:g}–{row.effort_high:g})" for row in frame.itertuples()],
-    ).drop(columns=["mean_effort", "effort_low", "effort_high"])
+    spread = [f"{row.effort_low:.2g}–{row.effort_high:.2g}" for row in frame.itertuples()]
+    shown = frame.drop(columns=["mean_effort", "effort_low", "effort_high"])
+    shown.insert(3, "90 %", spread)
+    shown["mechanism"] = [NAMES.get(name, name) for name in frame.mechanism]
+    shown["path"] = [words.rpartition(" → ")[2] for words in frame.path]
     for column in ("regret", "welfare", "best_welfare", "price_of_free_riding"):
         shown[column] = [f"{value:.1f}" for value in frame[column]]
     shown = shown.rename(
-        columns={"best_welfare": "best", "price_of_free_riding": "price", "optimum": "optimal", "effort": "effort (90 %)"}
+        columns={"best_welfare": "best", "price_of_free_riding": "price", "optimum": "optimal", "path": "ends"}
     )
     legend = (
-        "Effort in equilibrium (of each type), in brackets its mean in 90 % of resampled seeds; regret: what a client would "
+        "Effort in equilibrium (of each type); 90 %: where its mean lies in 90 % of resampled seeds; ends: where best "
+        "responses from full effort end, one step of the grid at a time; regret: what a client would "
         "gain by leaving it; optimal: best for all; welfare: mean payoff in points, best: the optimum's; price: what free "
         "riding costs."
     )
+    if frame.seeds.nunique() == 1:
+        shown, legend = shown.drop(columns="seeds"), f"{legend} {frame.seeds[0]} seeds."
     print_frame(shown, audit.title, legend)
     picture = None
     if len(audit.types) == 1:
@@ -171,9 +178,9 @@ def print_frame(frame: Any, title: str, legend: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for place, column in enumerate(frame.columns):
-        table.add_column(str(column), justify="left" if place == 0 else "right", no_wrap=place == 0)
+        table.add_column(str(column), justify="left" if place == 0 else "right", no_wrap=place == 0, overflow="fold")
     for row in frame.itertuples(index=False):
         table.add_row(*(f"{value:g}" if isinstance(value, float) else str(value) for value in row))
     console = Console()

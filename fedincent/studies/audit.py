@@ -254,7 +254,9 @@ class EffortAudit:
         efforts, factors = np.array(self.efforts), np.array(self.types)
         for mechanism, reward in rewards.items():
             for cost in self.costs:
-                outcome = game.solve(game.payoffs(reward.mean(0), efforts, cost, factors))
+                payoff = game.payoffs(reward.mean(0), efforts, cost, factors)
+                outcome = game.solve(payoff)
+                gone = game.path(payoff, (len(efforts) - 1,) * len(factors))
                 again = game.resampled(reward, efforts, cost, factors, draws, np.random.default_rng(0))
                 spread = np.array([efforts[list(other.equilibrium)].mean() for other in again])
                 low, high = np.quantile(spread, [0.05, 0.95])
@@ -262,12 +264,13 @@ class EffortAudit:
                     {
                         "mechanism": mechanism,
                         "cost": cost,
-                        "effort": " / ".join(f"{efforts[place]:g}" for place in outcome.equilibrium),
+                        "effort": "/".join(f"{efforts[place]:g}" for place in outcome.equilibrium),
+                        "path": " → ".join("/".join(f"{efforts[place]:g}" for place in profile) for profile in gone),
                         "mean_effort": efforts[list(outcome.equilibrium)].mean(),
                         "effort_low": low,
                         "effort_high": high,
                         "regret": 100 * outcome.regret,
-                        "optimum": " / ".join(f"{efforts[place]:g}" for place in outcome.optimum),
+                        "optimum": "/".join(f"{efforts[place]:g}" for place in outcome.optimum),
                         "welfare": 100 * outcome.welfare,
                         "best_welfare": 100 * outcome.best_welfare,
                         "price_of_free_riding": 100 * outcome.price,
