@@ -6,6 +6,7 @@ percentage error (MAPE) of the target itself.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -30,6 +31,9 @@ class Objective(Protocol):
     def targets_of(self, y: np.ndarray) -> torch.Tensor:
         """Targets as training takes them (n)."""
 
+    def guessing_loss(self, n_classes: int) -> float:
+        """The loss of who knows nothing but how often what is right."""
+
 
 @dataclass(frozen=True)
 class Classification:
@@ -46,6 +50,9 @@ class Classification:
 
     def targets_of(self, y: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.array(y, dtype=np.int64))
+
+    def guessing_loss(self, n_classes: int) -> float:
+        return math.log(n_classes)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,9 @@ class Regression:
 
     def targets_of(self, y: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(((np.asarray(y, dtype=np.float64) - self.mean) / self.std).astype(np.float32))
+
+    def guessing_loss(self, n_classes: int) -> float:
+        return 1.0
 
 
 def objective_of(data: Data) -> Objective:

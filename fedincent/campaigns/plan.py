@@ -23,6 +23,7 @@ from fedincent.config.references import references
 from fedincent.config.run import Config
 from fedincent.errors import ConfigError, FedincentError
 from fedincent.evaluation.recompute import known_metrics
+from fedincent.runs.view import duration
 from fedincent.store.identity import Key, key_of_config
 from fedincent.store.index import Index
 from fedincent.store.result import Result
@@ -132,7 +133,7 @@ class Plan:
         phases = Counter(state.phase for _, _, state in self.flying.values())
         ended = len(self.done) + len(self.failures)
         spent = time.monotonic() - self.begun
-        left = f", {spent / ended * (self.total - ended) / 60:.0f} min to go" if ended else ""
+        left = f", {duration(spent / ended * (self.total - ended))} to go" if ended and ended < self.total else ""
         counts = (
             f"{len(self.done)}/{self.total} done, {phases[RUNNING]} running, {phases[QUEUED] + len(self.waiting)} queued"
         )

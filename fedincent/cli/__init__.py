@@ -31,6 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except FedincentError as error:
         print(f"fedincent: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        why = str(error).splitlines()[0] if str(error) else "no more to be had"
+        print(f"fedincent: not enough memory: {why}", file=sys.stderr)
+        sys.exit(1)
     except BrokenPipeError:  # whoever read the output has enough
         sys.exit(0)
     except OSError as error:

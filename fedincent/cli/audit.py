@@ -6,7 +6,16 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedincent.cli.options import add_launching, add_plugins, add_results, add_verb, launch, results_folder, take_launcher
+from fedincent.cli.options import (
+    add_launching,
+    add_plugins,
+    add_results,
+    add_verb,
+    launch,
+    positive,
+    results_folder,
+    take_launcher,
+)
 from fedincent.errors import ConfigError, FedincentError
 
 WHAT = ("cheating", "effort", "types", "stability")
@@ -32,7 +41,7 @@ def declare(verbs: Any) -> None:
         "overrides", nargs="*", metavar="OVERRIDE", help="mechanism=A,B, behaviour=C,D, dataset=… and other overrides"
     )
     parser.add_argument("--what", choices=WHAT, default="cheating", help="which audit (default: %(default)s)")
-    parser.add_argument("--seeds", type=int, metavar="K", help="seeds 0 … K−1 instead of the audit's own number")
+    parser.add_argument("--seeds", type=positive, metavar="K", help="seeds 0 … K−1 instead of the audit's own number")
     parser.add_argument(
         "--worth", type=float, default=1.0, metavar="POINTS", help="what all of a client's work is worth (default: 1)"
     )
@@ -54,8 +63,6 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.store.index import Index
     from fedincent.studies.audit import Cheating, EffortAudit, Stability
 
-    if given.seeds is not None and given.seeds < 1:
-        raise ConfigError("--seeds", given.seeds, "must be ≥ 1")
     given.run = True
     launcher, folder = take_launcher(given), results_folder(given)
     audit: Any

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fedincent.cli.options import add_plan, add_verb, launch, results_folder, take_launcher
+from fedincent.cli.options import add_plan, add_verb, launch, print_choices, results_folder, take_launcher
 from fedincent.config.groups import options_of
-from fedincent.errors import ConfigError
 
 
 def declare(verbs: Any) -> None:
@@ -30,7 +29,8 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.results.figures import draw, load_figure
 
     if not given.name:
-        raise ConfigError("figure", "(nothing)", f"which one? known: {', '.join(options_of('figure'))}")
+        print_choices(options_of("figure"))
+        return
     figure = load_figure(given.name)
     launcher = take_launcher(given)
     folder = results_folder(given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fedincent.cli.options import add_plugins, add_results, add_verb, results_folder
+from fedincent.cli.options import add_plugins, add_results, add_verb, print_choices, results_folder
 from fedincent.config.groups import options_of
 from fedincent.errors import ConfigError
 
@@ -70,9 +70,7 @@ def act(given: argparse.Namespace) -> None:
         known = {name: f"{metric.label}: {metric.meaning}" for name, metric in METRICS.items()}
     else:
         known = options_of(given.group.removesuffix("s"))
-    width = max(len(name) for name in known)
-    for name, line in known.items():
-        print(f"{name:<{width}}  {line}")
+    print_choices(known)
 
 
 def list_runs(given: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,13 @@ def add_verb(verbs: Any, name: str, action: Any, help: str, examples: tuple[str,
     return verb
 
 
+def positive(text: str) -> int:
+    """A whole number ≥ 1 of a command line."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number ≥ 1")
+    return int(text)
+
+
 def add_plan(parser: argparse.ArgumentParser) -> None:
     """The options of verbs that can carry out many runs."""
     parser.add_argument(
@@ -40,7 +48,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 def add_launching(parser: argparse.ArgumentParser) -> None:
     """How many runs are carried out at once, and whether to wait for them."""
     parser.add_argument(
-        "--jobs", type=int, metavar="J", help="runs at once (default: one per core, or as the cluster likes)"
+        "--jobs", type=positive, metavar="J", help="runs at once (default: one per core, or as the cluster likes)"
     )
     parser.add_argument(
         "--detach", action="store_true", help="with launcher=slurm: submit the jobs, and do not wait for them"
@@ -57,6 +65,13 @@ def add_plugins(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plugins", metavar="DIR", help="folder with Python files and a conf/ of one's own mechanisms, data sets, …"
     )
+
+
+def print_choices(known: Mapping[str, str]) -> None:
+    """What there is, a line on each."""
+    width = max(len(name) for name in known)
+    for name, line in known.items():
+        print(f"{name:<{width}}  {line}")
 
 
 def results_folder(given: argparse.Namespace) -> Path:
@@ -81,8 +96,4 @@ def launch(given: argparse.Namespace, launcher: Launcher, wishes: list, folder: 
     """Do, or list, the runs that are missing."""
     from fedincent.campaigns.plan import run_missing
 
-    for name in ("jobs", "seeds"):
-        value = getattr(given, name, None)
-        if value is not None and value < 1:
-            raise ConfigError(f"--{name}", value, "must be ≥ 1")
     run_missing(wishes, folder, launcher, given.jobs, getattr(given, "dry_run", False), given.detach)

@@ -48,6 +48,7 @@ def act(given: argparse.Namespace) -> None:
         launch(given, launcher, wishes, folder)
         if not given.detach:
             print_lines(wishes, folder)
+            print_summary([wish.line for wish in wishes])
         return
     if launched:
         raise UsageError("launcher=…: goes with a sweep (run -m …), table --run or figure --run")
@@ -55,9 +56,10 @@ def act(given: argparse.Namespace) -> None:
         asked = "--jobs" if given.jobs else "--detach"
         raise UsageError(f"{asked}: goes with a sweep through launcher=local|ray|slurm (run -m …)")
     if given.multirun:
-        from fedincent.campaigns.sweep import sweep
+        from fedincent.campaigns.sweep import combinations, sweep
 
         sweep(given.overrides)
+        print_summary(combinations(given.overrides))
         return
     config = compose(given.overrides)
     if given.show:
@@ -69,3 +71,15 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.runs.runner import run
 
     print_result(run(config))
+
+
+def print_summary(lines: list[list[str]]) -> None:
+    """A sweep's table, mean ± over seeds, of what is stored."""
+    from fedincent.config.compose import composed
+    from fedincent.results.sweep_table import print_grid, sweep_summary
+    from fedincent.store.index import Index
+
+    configs = [composed(line) for line in lines]
+    index = Index(Path(configs[0].results_dir).expanduser())
+    if len(lines) > 1:
+        print_grid(sweep_summary(lines, [index.find(config) for config in configs]))

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from fedincent.cli.options import add_plan, add_verb, launch, results_folder, take_launcher
+from fedincent.cli.options import add_plan, add_verb, launch, positive, print_choices, results_folder, take_launcher
 from fedincent.config.groups import options_of
 from fedincent.errors import ConfigError, FedincentError
 
@@ -35,7 +35,7 @@ def declare(verbs: Any) -> None:
     parser.add_argument("--sweep", action="append", default=[], metavar="FIELD", help="one or two fields to make a grid of")
     parser.add_argument("--metric", default="pearson", help="metric of the grid (default: %(default)s)")
     add_plan(parser)
-    parser.add_argument("--seeds", type=int, metavar="K", help="seeds 0 … K−1 instead of the table's own number")
+    parser.add_argument("--seeds", type=positive, metavar="K", help="seeds 0 … K−1 instead of the table's own number")
 
 
 def act(given: argparse.Namespace) -> None:
@@ -46,12 +46,19 @@ def act(given: argparse.Namespace) -> None:
 
     folder = results_folder(given)
     if given.sweep:
-        from fedincent.results.sweep_table import sweep_grid
+        if len(given.sweep) > 2:
+            raise ConfigError("--sweep", ", ".join(given.sweep), "one or two fields make a grid")
+        from fedincent.results.sweep_table import grid_to_files, print_grid, sweep_grid
 
-        sweep_grid(folder, given.sweep[:2], given.metric, [part for part in (given.name, *given.overrides) if part])
+        filters = [part for part in (given.name, *given.overrides) if part]
+        grid = sweep_grid(folder, given.sweep, given.metric, filters)
+        print_grid(grid)
+        name = "+".join(["sweep", given.metric, *given.sweep, *filters]).replace("/", "_")
+        print("files:", *grid_to_files(grid, name, folder / "tables"))
         return
     if not given.name:
-        raise ConfigError("table", "(nothing)", f"which one? known: {', '.join(options_of('table'))}")
+        print_choices(options_of("table"))
+        return
     launcher = take_launcher(given)
     table = load_table(given.name, given.overrides)
     only = parse_only(given.only)

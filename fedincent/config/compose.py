@@ -44,6 +44,7 @@ def from_values(
         typed[name] = made({"_target_": target, **typed[name]}, name)
     config = fill(Config, typed)
     config.choices, config.raw = dict(choices), dict(values)
+    config.check()
     return config
 
 
@@ -54,6 +55,8 @@ def compose(overrides: Sequence[str] = ()) -> Config:
 
 def values_of(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
     """All values of a configuration and the choices of its groups; by Hydra where a plain merge cannot tell."""
+    if isinstance(overrides, str):
+        raise ConfigError("overrides", overrides, f"must be a list of texts: [{overrides!r}]")
     add_plugins()
     known = plain_values(overrides)
     return by_hydra(overrides) if known is None else (known[0], own_choices(known[1]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fedincent.config.schema import option
+from fedincent.errors import ConfigError
 
 if TYPE_CHECKING:  # the groups' own rooms come later; what a field holds was checked by its group
     from fedincent.behaviours import Behaviour
@@ -107,6 +108,13 @@ class Config:
     logger: Logger
     choices: dict[str, str] = field(init=False)  # which YAML was chosen in each group
     raw: dict[str, Any] = field(init=False)  # the plain values, for config.yaml
+
+    def check(self) -> None:
+        """Raise where fields do not go together, whatever the data set."""
+        if not self.results_dir.strip():
+            raise ConfigError("results_dir", "(nothing)", "must be a folder; results_dir=. is this one")
+        if self.tune_epochs and self.tune_steps:
+            raise ConfigError("tune_steps", self.tune_steps, "goes without tune_epochs: clients tune by epochs or by steps")
 
     @property
     def own_tests(self) -> bool:

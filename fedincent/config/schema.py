@@ -187,7 +187,7 @@ def fits(value: Any, hint: Any) -> bool:
     if hint is type(None):
         return value is None
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
@@ -195,12 +195,16 @@ def fits(value: Any, hint: Any) -> bool:
 
 def type_name(hint: Any) -> str:
     """How a type is called in messages."""
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
+    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text", type(None): "null"}
     return names.get(hint, str(hint))
 
 
 def check_limits(value: Any, limits: Mapping[str, Any], field: str) -> None:
     """Raise unless the value keeps to the option's bounds or choices."""
+    if isinstance(value, tuple):
+        for part in value:
+            check_limits(part, limits, field)
+        return
     choices = limits.get("choices")
     if choices is not None and isinstance(value, str) and value not in choices:
         raise ConfigError(field, value, f"must be one of {', '.join(choices)}")

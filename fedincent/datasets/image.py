@@ -311,7 +311,7 @@ class Digits(Dataset):
 
     name: ClassVar[str] = "digits"
 
-    size: int = option("height and width after padding with black", low=8)
+    size: int = option("height and width after padding with black", low=8, high=1024)
 
     def find(self, root: Path) -> list[Path]:
         spec = importlib.util.find_spec("sklearn")  # its import takes a second, and the cache may have all we need

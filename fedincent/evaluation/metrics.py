@@ -554,6 +554,10 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in ALL}
 SHOWN = tuple(name for name, metric in METRICS.items() if metric.title)  # in the terminal and the report
 
 
+SHORT = {"ipr_accuracy": "IPR", "ipr_mape": "IPR", "pearson": "ρ", "accuracy_mean": "accuracy", "mape_mean": "MAPE"}
+SHORT |= {"accuracy_gain": "gain", "mape_gain": "gain", "online_accuracy_mean": "online", "online_mape_mean": "online"}
+
+
 def known(name: str) -> bool:
     """Whether there is such a metric, plain or after tuning."""
     return name.removesuffix("_tuned") in METRICS
@@ -588,6 +592,4 @@ def shown_of(summary: Mapping[str, Any]) -> list[Metric]:
 
 def one_line(summary: Mapping[str, Any]) -> str:
     """A run's metrics in one line."""
-    short = {"ipr_accuracy": "IPR", "ipr_mape": "IPR", "pearson": "ρ", "accuracy_mean": "accuracy", "mape_mean": "MAPE"}
-    short |= {"accuracy_gain": "gain", "mape_gain": "gain", "online_accuracy_mean": "online", "online_mape_mean": "online"}
-    return "  ".join(f"{word} {METRICS[name].show(summary[name])}" for name, word in short.items() if name in summary)
+    return "  ".join(f"{word} {METRICS[name].show(summary[name])}" for name, word in SHORT.items() if name in summary)

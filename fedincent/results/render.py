@@ -76,14 +76,15 @@ def setting_name(setting: str) -> str:
 
 
 def number(value: float | None, error: float | None, cell: Cell, plain_error: bool = True) -> str:
-    """0.85 ±0.01; ±– where there is no error."""
+    """0.85 ±0.01, 76.0 ±1.2; ±– where there is no error."""
     if value is None:
         return "undefined"
     scientific, digits = metric_of(cell.metric).scientific, cell.digits
-    shown = f"{value:.1e}" if scientific else f"{value:.{digits}f}"
     if error is None:
+        shown = f"{value:.1e}" if scientific else f"{value:.{digits}f}"
         return f"{shown} ±–" if plain_error else shown
-    return f"{shown} ±{error:.0e}" if scientific else f"{shown} ±{error:.{max(digits, 1)}f}"
+    digits = max(digits, 1)
+    return f"{value:.1e} ±{error:.0e}" if scientific else f"{value:.{digits}f} ±{error:.{digits}f}"
 
 
 def ours_text(cell: Cell, best: bool) -> str:
@@ -230,15 +231,16 @@ def to_csv(cells: Cells) -> str:
     return out.getvalue()
 
 
+def escaped(texts: Sequence[str]) -> str:
+    """A line of a LaTeX table."""
+    changes = {"_": r"\_", "%": r"\%", "#": r"\#", "±": r"$\pm$", "–": "--", "✓": r"$\checkmark$", "✗": r"$\times$"}
+    changes |= {"ρ": r"$\rho$", "β": r"$\beta$", "*": r"$^*$", "−": "$-$", "&": r"\&"}
+    return " & ".join("".join(changes.get(sign, sign) for sign in text) for text in texts) + r" \\"
+
+
 def to_latex(table: PaperTable, cells: Cells) -> str:
     """The table with booktabs rules; the paper's numbers in brackets."""
     header, body, foot = grid(table, cells)
-
-    def escaped(texts: Sequence[str]) -> str:
-        changes = {"_": r"\_", "%": r"\%", "#": r"\#", "±": r"$\pm$", "–": "--", "✓": r"$\checkmark$", "✗": r"$\times$"}
-        changes |= {"ρ": r"$\rho$", "β": r"$\beta$", "*": r"$^*$", "−": "$-$", "&": r"\&"}
-        return " & ".join("".join(changes.get(sign, sign) for sign in text) for text in texts) + r" \\"
-
     columns = "ll" + "r" * len(foot)
     lines = [f"% {table.name}: {table.title}", rf"\begin{{tabular}}{{{columns}}}", r"\toprule", escaped(header), r"\midrule"]
     lines += [escaped([f"{upper} ({lower})" if lower else upper for upper, lower in line]) for line in body]

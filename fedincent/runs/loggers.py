@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,14 +38,26 @@ class Wandb(Logger):
 
     project: str = option("name of the project there", identity=False)
     entity: str | None = option("user or team; null: the default one", identity=False)
-    mode: str = option("whether to upload at once", choices=("online", "offline", "disabled"), identity=False)
+    mode: str | None = option(
+        "whether to upload at once; null: what WANDB_MODE says, else online",
+        choices=("online", "offline", "disabled"),
+        identity=False,
+    )
     folder: str | None = option("where offline runs are kept; null: ./wandb", identity=False)
 
     def check(self) -> None:
         try:
-            import wandb  # noqa: F401
+            import wandb
         except ImportError as error:
             raise ConfigError("logger", "wandb", "is not installed: pip install 'fedincent[wandb]'") from error
+        if self.effective_mode == "online" and not has_key(wandb):
+            why = "there is no API key: `wandb login`, or logger.mode=offline (WANDB_MODE=offline)"
+            raise ConfigError("logger", "wandb", why)
+
+    @property
+    def effective_mode(self) -> str:
+        """The mode that was asked for, here or in the environment."""
+        return self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def started(self, name: str, config: dict[str, Any]) -> None:
         import wandb
@@ -53,7 +66,7 @@ class Wandb(Logger):
         self.run = init(
             project=self.project,
             entity=self.entity,
-            mode=self.mode,
+            mode=self.effective_mode,
             dir=self.folder,
             name=name,
             config=config,
@@ -70,3 +83,11 @@ class Wandb(Logger):
     def failed(self) -> None:
         if hasattr(self, "run"):
             self.run.finish(exit_code=1)
+
+
+def has_key(wandb: Any) -> bool:
+    """Whether an API key is known; nobody is asked for one, and nothing is sent."""
+    try:
+        return bool(wandb.login(prompt=False, verify=False))
+    except TypeError:  # a wandb that knows no such questions yet
+        return bool(wandb.api.api_key)

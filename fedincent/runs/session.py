@@ -31,6 +31,7 @@ from fedincent.store.identity import SCHEMA, dataset_identity
 from fedincent.store.result import Result
 
 log = logging.getLogger("fedincent")
+FAR_OFF = 20  # times the loss of a guess: from there on a finite model is none
 NESTED = ("trace", "clusters")  # what is known of a round beside the numbers of rounds.csv
 
 
@@ -310,7 +311,19 @@ class Session:
         more |= {"clusters": pd.DataFrame(lines)} if lines else {}
         told = {} if self.alone else config.behaviour.facts()
         facts = {**summary, **self.facts(), **mechanism.facts(), **told}
+        facts["notes"] = [*facts["notes"], *self.blown_up(clients)]
         return self.folder.finish(facts, clients, pd.DataFrame(history), config.keep_checkpoint, more)
+
+    def blown_up(self, clients: pd.DataFrame) -> list[str]:
+        """A sentence where the models are finite, but so far off that the run tells nothing: no guess loses so much."""
+        column = next((name for name in ("loss", "own_loss", "online_loss") if name in clients), None)
+        guessing = self.stage.objective.guessing_loss(self.stage.data.n_classes)
+        if column is None or not clients[column].median() > FAR_OFF * guessing:
+            return []
+        rate = self.config.training.lr
+        why = f"blew up: half of the clients lose more than {FAR_OFF} times what guessing does; lower training.lr={rate:g}"
+        log.warning("%s %s", self.folder.key, why)
+        return [why]
 
     def tuned(self, models: Given, task: LocalTask, index: int) -> torch.Tensor:
         """The models (N×D) after every client has worked on its own, in what counts as round `index` for random draws."""

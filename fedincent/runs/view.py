@@ -7,6 +7,14 @@ import time
 from typing import Any
 
 
+def duration(seconds: float) -> str:
+    """40 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
 class View:
     """Base of all views; this one shows nothing."""
 
@@ -44,7 +52,7 @@ class Lines(View):
             spent = time.monotonic() - self.begun
             left = spent / (self.done - self.first) * (self.rounds - self.done)
             shown = f", mean accuracy {accuracy:.1%}" if accuracy is not None else ""
-            self.message(f"{self.name}: round {self.done}/{self.rounds}, {spent:.0f} s, {left:.0f} s to go{shown}")
+            self.message(f"{self.name}: round {self.done}/{self.rounds}, {duration(spent)}, {duration(left)} to go{shown}")
 
 
 class Bar(View):
