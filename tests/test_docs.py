@@ -143,7 +143,7 @@ def test_data_and_a_partition_of_ones_own(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (settings,) = blocks("tables.md", "yaml")
+    settings = blocks("tables.md", "yaml")[0]
     (tmp_path / "my_folder" / "conf" / "table").mkdir(parents=True)
     (tmp_path / "my_folder" / "conf" / "table" / "mine.yaml").write_text(settings)
     main(["table", "mine", "--plugins", "my_folder", "--dry-run"])
@@ -151,6 +151,17 @@ def test_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     main(["table", "mine", "--plugins", "my_folder"])
     out = capsys.readouterr().out
     assert "times best by IPR" in out and "(paper)" not in out and out.count("missing") == 18
+
+
+def test_a_figure_of_ones_own(own_results: Path) -> None:
+    """tables.md: its file and its command, made small: two panels, two lines, three seeds."""
+    settings = blocks("tables.md", "yaml")[1]
+    Path("my_folder/conf/figure").mkdir(parents=True)
+    Path("my_folder/conf/figure/gains.yaml").write_text(settings)
+    (command,) = [line for line in LINES if "figure gains" in line[1]]
+    main([*shlex.split(command[1])[1:], "n_clients=4", "rounds=4", "model=logistic"])
+    assert (own_results / "figures" / "gains.png").stat().st_size > 10_000
+    assert len(list((own_results / "runs").glob("*/summary.json"))) == 2 * 2 * 3 + 2 * 3  # and their baselines
 
 
 def test_a_behaviour_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:

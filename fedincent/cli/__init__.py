@@ -10,12 +10,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedincent import __version__
-from fedincent.cli import audit, compare, data, figure, listing, pack, report, rm, run, status, table, unpack, verify
+from fedincent.cli import (
+    audit,
+    compare,
+    completion,
+    data,
+    figure,
+    listing,
+    pack,
+    report,
+    rm,
+    run,
+    status,
+    table,
+    unpack,
+    verify,
+)
 from fedincent.cli.later import import_later
 from fedincent.errors import FedincentError
 from fedincent.runs.interrupt import end_like_ctrl_c
 
-VERBS = (run, table, figure, audit, status, report, compare, data, listing, pack, unpack, verify, rm)
+VERBS = (run, table, figure, audit, status, report, compare, data, listing, pack, unpack, verify, rm, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

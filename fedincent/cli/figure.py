@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fedincent.cli.options import add_plan, add_verb, launch, print_choices, results_folder, take_launcher
+from fedincent.cli.options import add_plan, add_verb, launch, positive, print_choices, results_folder, take_launcher
 from fedincent.config.groups import options_of
 
 
@@ -21,17 +21,20 @@ def declare(verbs: Any) -> None:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="which figure")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDE", help="Hydra overrides for all runs of the figure")
+    parser.add_argument("--seeds", type=positive, metavar="K", help="seeds 0 … K−1: means and errors, where the kind can")
     add_plan(parser)
 
 
 def act(given: argparse.Namespace) -> None:
     """The figure as files."""
-    from fedincent.results.figures import draw, load_figure
+    from fedincent.results.figures import draw, load_figure, with_seeds
 
     if not given.name:
         print_choices(options_of("figure"))
         return
     figure = load_figure(given.name)
+    if given.seeds:
+        with_seeds(figure, given.seeds)
     launcher = take_launcher(given)
     folder = results_folder(given)
     if given.run or given.dry_run:

@@ -13,12 +13,19 @@ from fedincent.config.run import Config
 
 def print_config(config: Config) -> None:
     """Every field of a configuration with its value and meaning."""
+    rows = described(config)
+    console = Console()
+    if not console.is_terminal:  # whoever reads this from a pipe wants a line a field
+        wide = [max(len(row[k]) for row in rows) for k in (0, 1)]
+        for name, value, help_text in rows:
+            print(f"{name:<{wide[0]}}  {value:<{min(wide[1], 40)}}  {help_text}".rstrip())
+        return
     table = Table(box=None)
     for column in ("field", "value", "meaning"):
         table.add_column(column, overflow="fold")
-    for name, value, help_text in described(config):
-        table.add_row(name, value, help_text)
-    Console().print(table)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def described(thing: Any, prefix: str = "") -> list[tuple[str, str, str]]:

@@ -41,7 +41,7 @@ WHAT = {
     "recall": "recall",
     "autocorrelation": "autocorrelation",
 }  # on the axis, whatever the column
-Runs = dict[str, dict[str, Result]]  # of each panel, by the name of the line
+Runs = dict[str, dict[str, list[Result]]]  # of each panel, by the name of the line, one for each seed
 
 
 @dataclass
@@ -60,10 +60,12 @@ class Figure:
     study: str = ""  # dotted name of a function
     options: dict[str, Any] = field(default_factory=dict)  # what it is called with
     note: str = ""
+    seeds: int = 1  # of each run; progress and bars then show the mean and its error, cdf the clients of all
 
     def wishes(self, extra: Sequence[str]) -> list[Wish]:
         """The runs, panel by panel, and last the reference's; `extra` overrides come after the figure's own."""
-        runs = [[*panel, *line] for panel in self.panels.values() for line in self.lines.values()]
+        again = [[f"seed={seed}"] for seed in range(self.seeds)] if self.seeds > 1 else [[]]
+        runs = [[*panel, *line, *seed] for panel in self.panels.values() for line in self.lines.values() for seed in again]
         asked = [
             last_of_each([*self.overrides, *run, *extra]) for run in [*runs, *([self.reference] if self.reference else [])]
         ]
@@ -71,7 +73,8 @@ class Figure:
 
 
 KINDS: dict[str, type] = {"title": str, "kind": str, "overrides": list, "panels": dict, "lines": dict, "reference": list}
-KINDS |= {"columns": list, "clients": list, "study": str, "options": dict, "note": str}
+KINDS |= {"columns": list, "clients": list, "study": str, "options": dict, "note": str, "seeds": int}
+OF_SEVERAL_SEEDS = ("progress", "bars", "cdf")
 
 
 def load_figure(name: str) -> Figure:
@@ -91,7 +94,16 @@ def load_figure(name: str) -> Figure:
         missing = [key for key in ("panels", *(["columns"] if figure.kind in WITH_COLUMNS else [])) if not content.get(key)]
     if missing or figure is None:
         raise ConfigError(f"figure {name}", missing[0], "is missing")
+    with_seeds(figure, figure.seeds)
     return figure
+
+
+def with_seeds(figure: Figure, seeds: int) -> None:
+    """Let a figure show so many seeds; an error where its kind shows one run."""
+    if seeds < 1 or (seeds > 1 and figure.kind not in OF_SEVERAL_SEEDS):
+        why = f"kind={figure.kind} shows one seed; several are for {', '.join(OF_SEVERAL_SEEDS)}"
+        raise ConfigError(f"figure {figure.name}: seeds", seeds, why)
+    figure.seeds = seeds
 
 
 def study_of(figure: Figure) -> Callable[..., Any]:
@@ -128,8 +140,10 @@ def draw(figure: Figure, extra: Sequence[str], results_dir: Path, folder: Path) 
         lines = "\n  ".join("fedincent run " + " ".join(overrides) for overrides in missing)
         raise ConfigError("figure", figure.name, f"{len(missing)} of its runs are not there (--run does them):\n  {lines}")
     stored = iter([run for run in found if run is not None])
-    runs = {panel: {line: next(stored) for line in figure.lines} for panel in figure.panels}
-    title = f"{figure.title} ({common_choices([run for panel in runs.values() for run in panel.values()])})"
+    seeds = range(figure.seeds)
+    runs = {panel: {line: [next(stored) for _ in seeds] for line in figure.lines} for panel in figure.panels}
+    title = f"{figure.title} ({common_choices([some[0] for panel in runs.values() for some in panel.values()])})"
+    title += f", {figure.seeds} seeds" if figure.seeds > 1 else ""
     size = (max(6.4, 3.6 * len(runs) + 0.6), 3.2 * max(1, len(figure.columns)) + 0.4)
     return save(figure, title, size, lambda picture: fill(picture, figure, runs, list(stored)), folder)
 
@@ -192,7 +206,9 @@ def fill(picture: Any, figure: Figure, runs: Runs, references: list[Result]) -> 
     axes = picture.subplots(len(columns), len(runs), sharey="row", squeeze=False)
     for row, column in enumerate(columns):
         for axis, (title, lines) in zip(axes[row], runs.items(), strict=True):
-            draw_panel(axis, Panel(lines, column, figure.clients, references, figure.options))
+            first = {line: some[0] for line, some in lines.items()}
+            panel = Panel(first, column, figure.clients, references, figure.options, lines if figure.seeds > 1 else {})
+            draw_panel(axis, panel)
             if row == 0:
                 axis.set_title(title, fontsize=10)
             axis.grid(True, color="0.9")

@@ -56,11 +56,25 @@ class Panel:
     clients: Sequence[int] = ()
     references: Sequence[Result] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    seeds: dict[str, list[Result]] = field(default_factory=dict)  # the same of all seeds, where the figure has several
 
     @property
     def run(self) -> Result:
         """The first line's run."""
         return next(iter(self.lines.values()))
+
+    def runs(self, line: str) -> list[Result]:
+        """A line's runs, one for each seed."""
+        return self.seeds.get(line) or [self.lines[line]]
+
+
+def add_legend(axis: Any) -> None:
+    """Which line is which, below the panel, where it covers none."""
+    names = axis.get_legend_handles_labels()[1]
+    wide = max((len(name) for name in names), default=0)
+    columns = 1 if wide > 24 else 2 if wide > 12 else 3
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+    axis.legend(**place, ncols=min(columns, max(1, len(names))), fontsize=7, frameon=False, columnspacing=1.0)
 
 
 def styles(count: int) -> list[dict[str, Any]]:
@@ -90,7 +104,7 @@ def draw_curves(axis: Any, panel: Panel) -> None:
     axis.set_xlabel(
         f"round   (ρ {'undefined' if rho is None else format(rho, '.2f')}, mean {run.summary['accuracy_mean']:.1%})"
     )
-    axis.legend(fontsize=6.5, framealpha=0.8, loc="lower right")
+    add_legend(axis)
 
 
 def draw_scatter(axis: Any, panel: Panel) -> None:
@@ -100,7 +114,7 @@ def draw_scatter(axis: Any, panel: Panel) -> None:
     label = "ρ undefined" if rho is None else f"ρ = {rho:.2f}"
     axis.scatter(clients.contribution, 100 * clients.accuracy, s=18, color="0.25", label=label)
     axis.set_xlabel("contribution")
-    axis.legend(fontsize=8, loc="lower right")
+    add_legend(axis)
 
 
 def draw_trace(axis: Any, panel: Panel) -> None:
@@ -120,7 +134,7 @@ def draw_trace(axis: Any, panel: Panel) -> None:
             start["round"], start.server_from_start, color="0.4", linewidth=2.5, alpha=0.6, label="server, from its start"
         )
     axis.set_xlabel("round")
-    axis.legend(fontsize=6.5, framealpha=0.8, ncols=1 + len(picked) // 6)
+    add_legend(axis)
 
 
 def draw_groups(axis: Any, panel: Panel) -> None:
@@ -131,13 +145,13 @@ def draw_groups(axis: Any, panel: Panel) -> None:
     for (group, curve), style in zip(means.items(), styles(means.shape[1]), strict=True):
         axis.plot(curve.index, curve, label=f"{panel.options['by']} {group}", **style)
     axis.set_xlabel("round")
-    axis.legend(fontsize=7, framealpha=0.8)
+    add_legend(axis)
 
 
 def draw_cdf(axis: Any, panel: Panel) -> None:
     """Which share of the clients has at most so much of something, for every line; pma: the gain on one's own tests."""
     for (line, run), style in zip(panel.lines.items(), styles(len(panel.lines)), strict=True):
-        clients = run.clients
+        clients = pd.concat([run.clients for run in panel.runs(line)])
         if panel.column == "pma":
             values = 100 * (clients.own_accuracy - clients[f"{run.config['reference']}_own_accuracy"])
         else:
@@ -146,7 +160,7 @@ def draw_cdf(axis: Any, panel: Panel) -> None:
     if panel.column == "pma":
         axis.axvline(0, color="0.5", linewidth=1, linestyle=":")
     axis.set_xlabel(LABELS.get(panel.column, panel.column))
-    axis.legend(fontsize=7, framealpha=0.8)
+    add_legend(axis)
 
 
 def draw_clients(axis: Any, panel: Panel) -> None:
@@ -156,27 +170,33 @@ def draw_clients(axis: Any, panel: Panel) -> None:
         axis.plot(clients.client, in_percent(clients[column], column), label=line, marker="o", markersize=4, **style)
     axis.set_xlabel("client")
     if len(panel.lines) > 1:
-        axis.legend(fontsize=7, framealpha=0.8)
+        add_legend(axis)
 
 
 def draw_progress(axis: Any, panel: Panel) -> None:
-    """Numbers of rounds.csv over the rounds, for every line."""
+    """Numbers of rounds.csv over the rounds, for every line; of several seeds the mean, ± its standard error."""
     together = panel.column.split("+")
-    curves = [(line, run, name) for line, run in panel.lines.items() for name in together]
-    for (line, run, name), style in zip(curves, styles(len(curves)), strict=True):
-        rounds = run.rounds.dropna(subset=[name])
+    curves = [(line, name) for line in panel.lines for name in together]
+    for (line, name), style in zip(curves, styles(len(curves)), strict=True):
+        seeds = pd.concat([run.rounds.dropna(subset=[name]).set_index("round")[name] for run in panel.runs(line)], axis=1)
+        middle, error = in_percent(seeds.mean(axis=1), name), in_percent(seeds.sem(axis=1), name)
         label = " ".join([line, LABELS[name]]) if len(together) > 1 else line
-        axis.plot(rounds["round"], in_percent(rounds[name], name), label=label, **style)
+        axis.plot(seeds.index, middle, label=label, **style)
+        if seeds.shape[1] > 1:
+            axis.fill_between(seeds.index, middle - error, middle + error, color=style["color"], alpha=0.2, linewidth=0)
     axis.set_xlabel("round")
-    axis.legend(fontsize=7, framealpha=0.8)
+    add_legend(axis)
 
 
 def draw_bars(axis: Any, panel: Panel) -> None:
     """A number of the summary for every line, with its value on the bar."""
     lines, column = panel.lines, panel.column
-    heights = [in_percent(run.value(column), column) for run in lines.values()]
+    values = [[in_percent(run.value(column), column) for run in panel.runs(line)] for line in lines]
+    known = [[value for value in some if value is not None] or [0.0] for some in values]
+    heights = [float(np.mean(some)) for some in known]
+    errors = [float(np.std(some, ddof=1) / len(some) ** 0.5) if len(some) > 1 else 0.0 for some in known]
     shades = [str(0.75 - 0.55 * place / max(1, len(lines) - 1)) for place in range(len(lines))]
-    bars = axis.bar(range(len(lines)), heights, color=shades)
+    bars = axis.bar(range(len(lines)), heights, color=shades, yerr=errors if any(errors) else None, capsize=3)
     axis.bar_label(bars, fmt="%.1f" if column.startswith(IN_PERCENT) else "%.2f", fontsize=8)
     axis.set_xticks(range(len(lines)), list(lines), fontsize=8, rotation=20)
     axis.margins(y=0.12)
@@ -185,7 +205,7 @@ def draw_bars(axis: Any, panel: Panel) -> None:
 
 def in_percent(values: Any, column: str) -> Any:
     """Accuracies as percentages, all else as it is."""
-    return 100 * values if column.startswith(IN_PERCENT) else values
+    return 100 * values if values is not None and column.startswith(IN_PERCENT) else values
 
 
 def draw_online(axis: Any, panel: Panel) -> None:
@@ -208,7 +228,7 @@ def draw_online(axis: Any, panel: Panel) -> None:
         axis.axvline(stop, color="0.5", linewidth=1, linestyle=":")
     axis.set_xlabel("round")
     if len(picked) <= SHOWN:
-        axis.legend(fontsize=7, framealpha=0.8)
+        add_legend(axis)
 
 
 def draw_histogram(axis: Any, panel: Panel) -> None:
@@ -223,7 +243,7 @@ def draw_histogram(axis: Any, panel: Panel) -> None:
     for (line, values), style in zip(means.items(), styles(len(means)), strict=True):
         axis.hist(values, bins, histtype="step", label=line, **style)
     axis.set_xlabel(LABELS.get(panel.column, panel.column))
-    axis.legend(fontsize=7, framealpha=0.8)
+    add_legend(axis)
 
 
 def draw_recall(axis: Any, panel: Panel) -> None:
@@ -237,7 +257,7 @@ def draw_recall(axis: Any, panel: Panel) -> None:
         label = f"{line} |ψ_t − ψ_t−1|∞ over its largest".strip()
         axis.plot(psi.index, moved / moved.max(), label=label, color=style["color"], linestyle=":")
     axis.set_xlabel("round")
-    axis.legend(fontsize=7, framealpha=0.8)
+    add_legend(axis)
 
 
 def largest(zeta: pd.Series) -> list[int]:
@@ -256,7 +276,7 @@ def draw_autocorrelation(axis: Any, panel: Panel) -> None:
         axis.plot(list(lags), found, marker="o", markersize=3, label=f"node {client}", **style)
         axis.axhspan(-1.96 / len(values) ** 0.5, 1.96 / len(values) ** 0.5, color="0.92")
     axis.set_xlabel("lag in rounds")
-    axis.legend(fontsize=7)
+    add_legend(axis)
 
 
 PANELS: dict[str, Callable[[Any, Panel], None]] = {

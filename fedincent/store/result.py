@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from fedincent.errors import FedincentError
-from fedincent.evaluation.metrics import value_of
+from fedincent.evaluation.metrics import shown_of, value_of
 from fedincent.evaluation.recompute import recomputed
 from fedincent.store.files import read_columns, read_frame
 
@@ -53,6 +54,12 @@ class Result:
     def published(self) -> bool:
         """Whether it is read from a pack."""
         return self.reader is not None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        rows = [(metric.title, metric.show(self.summary[metric.name])) for metric in shown_of(self.summary)]
+        lines = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows)
+        return f"<b>{escape(self.name)}</b><table><tbody>{lines}</tbody></table>"
 
     def read(self, file: str) -> bytes | None:
         """The content of one of its files; None where there is none."""
