@@ -79,12 +79,30 @@ def yaml_loader() -> Any:
     return Loader
 
 
-def read_group(group: str, name: str) -> dict[str, Any]:
-    """A table's or figure's YAML, with what its `base` states where it does not; an error that lists the known ones."""
+def read_group(group: str, name: str, below: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A table's or figure's YAML, with what its `base` states where it does not; an error that lists the known ones.
+
+    below: the names of those whose base it is.
+    """
+    import yaml
+
     for folder in group_folders(group):
         path = folder / f"{name}.yaml"
         if path.is_file():
-            content = copy.deepcopy(read_yaml(path))
-            return {**read_group(group, content.pop("base")), **content} if "base" in content else content
+            try:
+                content = copy.deepcopy(read_yaml(path))
+            except (yaml.YAMLError, UnicodeDecodeError) as error:
+                where = getattr(error, "problem_mark", None)
+                line = f"line {where.line + 1}: " if where is not None else ""
+                why = getattr(error, "problem", None) or str(error).splitlines()[0]
+                raise ConfigError(group, name, f"{path} is no YAML: {line}{why}") from error
+            if not isinstance(content, dict):
+                raise ConfigError(group, name, f"{path} must hold names and values (name: value)")
+            if "base" not in content:
+                return content
+            base = content.pop("base")
+            if base == name or base in below:
+                raise ConfigError(f"{group} {name}: base", base, f"{path} builds on itself")
+            return {**read_group(group, str(base), (*below, name)), **content}
     known = options_of(group)
     raise ConfigError(group, name, f"no such {group}; {suggest(name, known)}known: {', '.join(known)}")

@@ -58,7 +58,8 @@ class CsvFile(Dataset):
             if gaps.any():
                 raise ValueError(f"column {str(name)!r} is empty in line {int(gaps.to_numpy().argmax()) + 2}")
         y = self.targets(frame[target])
-        x = features.to_numpy(dtype=np.float32)
+        with np.errstate(over="ignore"):
+            x = features.to_numpy(dtype=np.float32)
         if not np.isfinite(x).all():
             raise ValueError("a feature is infinite, or too large for a number of 32 bits")
         order = np.random.default_rng(0).permutation(len(y))

@@ -12,7 +12,7 @@ import copy
 import csv
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -194,7 +194,48 @@ def setting_overrides(setting: str) -> list[str]:
     return [f"partition={name}", f"partition.{PARAMETERS[name]}={value}"]
 
 
-REQUIRED: dict[str, Any] = {"title": str, "metrics": (list, dict), "seeds": int, "rows": dict, "columns": dict}
+def texts(value: Any) -> bool:
+    """A list of texts."""
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def lists(value: Any) -> bool:
+    """Names of lists of texts."""
+    return isinstance(value, dict) and all(isinstance(name, str) and texts(part) for name, part in value.items())
+
+
+def units(value: Any) -> bool:
+    """Numbers by metric, or by metric and data set."""
+    numbers = isinstance(value, dict) and all(
+        units(part) if isinstance(part, dict) else isinstance(part, int | float) for part in value.values()
+    )
+    return bool(numbers)
+
+
+def names(value: Any) -> bool:
+    """Texts by text."""
+    return isinstance(value, dict) and all(isinstance(part, str) for pair in value.items() for part in pair)
+
+
+def positive(value: Any) -> bool:
+    """A whole number from 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+REQUIRED = ("title", "metrics", "seeds", "rows", "columns")
+SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {  # of the keys of a table's YAML
+    "title": (lambda value: isinstance(value, str), "a text"),
+    "note": (lambda value: isinstance(value, str), "a text"),
+    "paper": (lambda value: value is None or isinstance(value, str), "a file of printed numbers, or null"),
+    "errors": (lambda value: value in ("standard_error", "deviation"), "standard_error or deviation"),
+    "within_spread": (lambda value: isinstance(value, bool), "true or false"),
+    "seeds": (positive, "a whole number ≥ 1"),
+    "metrics": (lambda value: texts(value) or names(value), "a list of metrics, or our names of them with the paper's"),
+    "scale": (units, "numbers by metric: {accuracy_mean: 100}"),
+    "settings": (names, "the paper's name of each setting"),
+    **dict.fromkeys(("overrides", "uncompared", "regression"), (texts, "a list: [a, b]")),
+    **dict.fromkeys(("rows", "columns", "datasets", "conditions"), (lists, "names with a list each: {name: [a, b]}")),
+}
 
 
 def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
@@ -204,9 +245,13 @@ def load_table(name: str, extra: Sequence[str] = ()) -> PaperTable:
     for key in content:
         if key not in keys:
             raise ConfigError(f"table {name}", key, f"no such key; {suggest(key, keys)}known: {', '.join(sorted(keys))}")
-    for key, kind in REQUIRED.items():
-        if not isinstance(content.get(key), kind):
-            raise ConfigError(f"table {name}", key, "is missing" if key not in content else f"cannot be {content[key]!r}")
+    for key in REQUIRED:
+        if key not in content:
+            raise ConfigError(f"table {name}", key, "is missing")
+    for key, value in content.items():
+        fits_key, wanted = SHAPES[key]
+        if not fits_key(value):
+            raise ConfigError(f"table {name}: {key}", value, f"must be {wanted}")
     rows = [(dataset, setting) for setting, datasets in content.pop("rows").items() for dataset in datasets]
     metrics = content.pop("metrics")
     metrics = dict(metrics) if isinstance(metrics, Mapping) else {metric: metric for metric in metrics}

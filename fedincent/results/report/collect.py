@@ -44,7 +44,7 @@ def collect(results_dir: Path) -> dict[str, Any]:
         "runs": sorted(runs, key=lambda run: run["name"]),
         "damaged": damaged,
         "unfinished": unfinished,
-        "tables": tables_of(index),
+        "tables": tables_of(index, damaged),
         "figures": figures_of(results_dir),
         "metrics": {name: {"label": report_label(METRICS[name]), "scale": METRICS[name].scale} for name in SHOWN},
     }
@@ -161,14 +161,18 @@ def figures_of(results_dir: Path) -> list[dict[str, str]]:
     return [{"name": path.stem, "png": base64.b64encode(path.read_bytes()).decode()} for path in paths]
 
 
-def tables_of(index: Index) -> list[dict[str, Any]]:
-    """Every paper's table of which anything was run."""
+def tables_of(index: Index, damaged: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Every paper's table of which anything was run; those that cannot be read join what is damaged."""
     present = {result.summary["choices"]["dataset"] for result in index.results.values()}
     found = []
     for name in options_of("table"):
-        table = load_table(name)
-        labels = sorted({d for d, _ in table.rows if dataset_of(table, d) in present})
-        cells = fill_cells(table, index, None, {"dataset": labels}) if labels else {}
+        try:
+            table = load_table(name)
+            labels = sorted({d for d, _ in table.rows if dataset_of(table, d) in present})
+            cells = fill_cells(table, index, None, {"dataset": labels}) if labels else {}
+        except FedincentError as error:
+            damaged.append({"path": f"table {name}", "why": str(error)})
+            continue
         if any(cell.done for cell in cells.values()):
             found.append(describe_table(table, cells))
     return sorted(found, key=lambda table: -table["done"] / table["cells"])
