@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,13 @@ def save_tensors(path: Path, tensors: dict[str, torch.Tensor], facts: dict[str, 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"facts": json.dumps(facts), "crc32": str(checksum(tensors))}
     with replacing(path) as scratch:
-        save_file(tensors, scratch, metadata=metadata)
+        try:
+            save_file(tensors, scratch, metadata=metadata)
+        except SafetensorError as error:
+            known = re.search(r"os error (\d+)", str(error))
+            if known is None:
+                raise
+            raise OSError(int(known[1]), os.strerror(int(known[1])), str(path)) from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
