@@ -1,4 +1,4 @@
-"""Print the README's block of a paper table: ours, and the paper's in brackets, from results/.
+"""Print docs/reproducing.md's block of a paper table: ours, and the paper's in brackets, from results/.
 
 python scripts/readme_table.py iafl-1 fmnist [training.lr=0.01 …]
 """

@@ -21,6 +21,7 @@ from fedincent.cli import (
     report,
     rm,
     run,
+    scoreboard,
     status,
     table,
     unpack,
@@ -30,7 +31,7 @@ from fedincent.cli.later import import_later
 from fedincent.errors import FedincentError
 from fedincent.runs.interrupt import end_like_ctrl_c
 
-VERBS = (run, table, figure, audit, status, report, compare, data, listing, pack, unpack, verify, rm, completion)
+VERBS = (run, table, figure, audit, scoreboard, status, report, compare, data, listing, pack, unpack, verify, rm, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
