@@ -43,7 +43,7 @@ def test_a_mechanism_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
         main([*arguments, *TINY])
         printed = capsys.readouterr().out
         assert "IPR" in printed
-    assert printed.count("IPR") == 3  # the sweep over three mechanisms
+    assert printed.count("IPR") == 3 + 1  # the sweep over three mechanisms, and its table
     main(["list", "mechanisms", "--plugins", "my_folder"])
     assert "the mean update, scaled by contribution" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:

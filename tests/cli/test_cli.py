@@ -103,7 +103,9 @@ def test_multirun(
     tiny: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own_results: Path
 ) -> None:
     cli("run", "-m", *tiny, "mechanism=iafl,fedavg_finetune", "seed=range(0,2)")
-    lines = [line for line in capsys.readouterr().out.splitlines() if "IPR" in line]
+    out = capsys.readouterr().out
+    lines = [line for line in out.splitlines() if line.startswith(tiny[0])]
+    assert "the sweep: mean ± standard error over seeds" in out and "│ iafl" in out and "±" in out.rpartition("│ iafl")[2]
     assert len(lines) == 4 and "mechanism=iafl seed=1" in " ".join(lines).replace(" ".join(tiny) + " ", "")
     assert len(list((own_results / "runs").iterdir())) == 6
     assert not list(Path.cwd().glob("multirun"))
