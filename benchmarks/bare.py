@@ -98,3 +98,24 @@ class TwoProcesses:
         for pipe, process in zip(self.pipes, self.team, strict=True):
             pipe.send(None)
             process.join()
+
+
+class Streaming:
+    """Nodes that take one step on a few samples a round, each with an optimizer of its own that remembers."""
+
+    def __init__(self, model: nn.Module, x: Tensor, y: Tensor, bounds: list[int], count: int, lr: float) -> None:
+        self.model, self.x, self.y, self.bounds, self.count = model, x, y, bounds, count
+        self.start = {name: value.clone() for name, value in model.state_dict().items()}
+        self.optimizers = [torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9) for _ in bounds[1:]]
+
+    def train_round(self, index: int) -> list[dict[str, Tensor]]:
+        """What every node's model moved by."""
+        moved = []
+        for begin, optimizer in zip(self.bounds, self.optimizers, strict=False):
+            self.model.load_state_dict(self.start)
+            batch = slice(begin + self.count * index, begin + self.count * (index + 1))
+            optimizer.zero_grad()
+            F.cross_entropy(self.model(self.x[batch]), self.y[batch]).backward()
+            optimizer.step()
+            moved.append({name: value - self.start[name] for name, value in self.model.state_dict().items()})
+        return moved

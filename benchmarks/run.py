@@ -21,56 +21,18 @@ import numpy as np
 import torch
 
 import fedincent
-from benchmarks import bare
+from benchmarks import bare, small, waiting
+from benchmarks.common import RECIPE, REPETITIONS, TOTAL, Row, jobs_of, pixels, seconds, spread, workload
 from fedincent.config.compose import compose
-from fedincent.federation import Federation, Job, Judged, Layout, LocalTask, Round, Shards, Streams
-from fedincent.models.convolutions import ConvNet
-from fedincent.objectives import Classification
+from fedincent.federation import Federation, Layout, Round, Streams
 from fedincent.runs.runner import complete
 from fedincent.runs.stage import Stage
 from fedincent.runs.view import View
 from fedincent.training import Workload
-from fedincent.training.loop import Supervised
 from fedincent.training.processes import Processes
 from fedincent.training.serial import Serial
 
-RECIPE = compose(["training.lr=0.001", "training.decay=1.0", "training.batch_size=64"]).training
-TOTAL = 60_000  # training samples: 50 clients × 1,200, as Fashion-MNIST
-REPETITIONS = int(os.environ.get("BENCH_REPETITIONS", "5"))
 JUDGED = 10  # models judged in one repetition; the cost per model does not depend on how many there are
-
-Row = tuple[str, float, float, float, str]
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """How long it takes."""
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
-
-
-def pixels(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Samples of Fashion-MNIST's shape."""
-    rng = np.random.default_rng(0)
-    x = torch.from_numpy(rng.standard_normal((count, 1, 28, 28), dtype=np.float32))
-    return x, torch.from_numpy(rng.integers(0, 10, count))
-
-
-def workload(n_clients: int) -> Workload:
-    """So many clients with equal shares of the same samples."""
-    x, y = pixels(TOTAL)
-    bounds = np.linspace(0, TOTAL, n_clients + 1).astype(int).tolist()
-    torch.manual_seed(0)
-    judged = {"test": Judged(*pixels(10_000))}
-    shards = Shards(x, y, bounds)
-    return Workload(ConvNet(1, 28, 28, 10), shards, judged, RECIPE, Streams(0), Classification(), Supervised)
-
-
-def spread(name: str, ratios: list[float], target: str) -> Row:
-    """Median, smallest and largest of a ratio."""
-    row = (name, median(ratios), min(ratios), max(ratios), target)
-    print(f"{name:<62} {row[1]:6.2f}  ({row[2]:.2f} – {row[3]:.2f})   {target}", flush=True)
-    return row
 
 
 def training_and_judging() -> list[Row]:
@@ -115,13 +77,9 @@ def training_and_judging() -> list[Row]:
         spread("serial is faster than the bare loop, one thread, by", ratio("bare", "serial"), "≥ 1.30"),
         spread("processes (2) are faster than the bare loop in 2 processes by", ratio("bare 2", "processes"), "≥ 1.25"),
         spread("processes (2) are faster than serial by", ratio("serial", "processes"), "≥ 1.85"),
+        spread("the bare loop in 2 processes is faster than in one by", ratio("bare", "bare 2"), ""),
         spread("judging models is faster than bare judging by", ratio("bare judging", "judging"), "≥ 2.50"),
     ]
-
-
-def jobs_of(n: int) -> list[Job]:
-    """Everybody trains the model of its own row."""
-    return [Job(client, client, LocalTask(lr=0.001)) for client in range(n)]
 
 
 def full_round(index: int, n: int) -> Round:
@@ -260,10 +218,23 @@ def start_up() -> list[Row]:
 
 
 def main() -> None:
-    """All of it, printed and written to results/bench/."""
+    """All of it, or the parts that are named, printed and written to results/bench/."""
     print(f"{os.cpu_count()} cores, {topology()}, torch {torch.__version__}")
     print(f"{REPETITIONS} repetitions: median (smallest – largest)")
-    rows = [*start_up(), *training_and_judging(), *growth(), *whole_run()]
+    parts = {
+        "start": start_up,
+        "looking": waiting.looking,
+        "training": training_and_judging,
+        "small": small.streaming,
+        "segments": small.segments,
+        "growth": growth,
+        "crowd": small.crowd,
+        "run": whole_run,
+        "table": waiting.table,
+        "memory": small.memory,
+    }
+    chosen = sys.argv[1:] or list(parts)
+    rows = [row for name in chosen for row in parts[name]()]
     target = Path("results/bench")
     target.mkdir(parents=True, exist_ok=True)
     file = target / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from functools import cached_property
 from pathlib import Path
@@ -244,7 +245,7 @@ class Stage:
         for name, shares, official in (("validation", deal.validation, False), ("fresh", deal.fresh, True)):
             if shares:
                 judged[name] = self.own_set(shares, f"unseen {name}", official)
-        return Population(train, judged, self.executor.work, streams)
+        return Population(train, judged, self.executor.work, streams, copy.copy(self.chosen))
 
     @cached_property
     def executor(self) -> Executor:
@@ -257,6 +258,8 @@ class Stage:
 
     def close(self) -> None:
         """Let the executor go, if it was ever used, and all that is large: a sweep's next run wants the memory."""
+        if "unseen" in self.__dict__:
+            self.unseen.close()
         if "executor" in self.__dict__:
             self.executor.close()
             del self.executor.work

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import base64
 import datetime
+import functools
+import json
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 import fedincent
 from fedincent.config.compose import unusual
-from fedincent.config.groups import options_of
+from fedincent.config.groups import options_of, yaml_loader
 from fedincent.errors import FedincentError
 from fedincent.evaluation.formulas import Metric
 from fedincent.evaluation.metrics import METRICS, SHOWN, metric_of
@@ -23,6 +27,7 @@ from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells,
 from fedincent.store.index import Index
 from fedincent.store.result import SCORES, Result
 
+SEED = re.compile(r"^seed: .*\n", flags=re.M)
 LABELLED = ("dataset", "partition", "model", "mechanism")  # choices that labels name anyway
 OWN_FIELDS = ("mechanism.", "contribution.", "contribution=")  # what tells one variant of a mechanism from another
 
@@ -64,10 +69,9 @@ def numbers(values: Any, digits: int = 5) -> list[float | None]:
 def describe_run(result: Result) -> dict[str, Any]:
     """One run for the page."""
     summary, clients, rounds = result.summary, result.columns("clients"), result.columns("rounds")
-    config = result.config
+    text = result.text("config.yaml")
     chosen = {name: str(value) for name, value in summary["choices"].items()}
-    of_ours = {name: chosen[name] for name in chosen if name not in MACHINE}
-    pairs = [pair for pair in unusual(of_ours, config) if pair[0].split(".")[0] not in MACHINE]
+    pairs = [*asked_but_seed(SEED.sub("", text), json.dumps(chosen)), ("seed", str(summary["seed"]))]
     asked = ["=".join(pair) for pair in pairs if pair[0] not in LABELLED]
     own = [word.removeprefix("mechanism.") for word in asked if word.startswith(OWN_FIELDS)]
     columns = {
@@ -88,7 +92,7 @@ def describe_run(result: Result) -> dict[str, Any]:
         "published": result.path.parent.stem if result.published else "",
         "choices": chosen,
         "variant": " ".join([chosen["mechanism"], *own]),
-        "setting": setting_label(chosen, config, asked),
+        "setting": setting_label(chosen, summary["n_clients"], asked),
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
         "rounds": summary["rounds"],
@@ -101,14 +105,27 @@ def describe_run(result: Result) -> dict[str, Any]:
         "curve": curve_of(rounds),
         "partition": partition_of(result),
         "command": command(pairs),
-        "config": result.text("config.yaml"),
+        "config": text,
     }
 
 
-def setting_label(chosen: dict[str, str], config: dict[str, Any], asked: list[str]) -> str:
+@functools.lru_cache(maxsize=1000)
+def asked_but_seed(text: str, choices: str) -> list[tuple[str, str]]:
+    """What a run's line must say beside the seed, from its config.yaml without the seed: runs differ in that most often."""
+    try:
+        config = yaml.load(text, Loader=yaml_loader())
+    except yaml.YAMLError as error:
+        raise FedincentError(f"config.yaml cannot be read: {str(error).splitlines()[0]}") from error
+    if not isinstance(config, dict):
+        raise FedincentError("config.yaml is no configuration")
+    chosen = {name: value for name, value in json.loads(choices).items() if name not in MACHINE}
+    return [pair for pair in unusual(chosen, config) if pair[0].split(".")[0] not in MACHINE]
+
+
+def setting_label(chosen: dict[str, str], n_clients: int, asked: list[str]) -> str:
     """What mechanisms are compared on: data set, partition, model, N and whatever else is not as usual."""
     others = [word for word in asked if not word.startswith((*OWN_FIELDS, "seed=", "n_clients=", "eval_every=", "trace="))]
-    plain = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}, N {config['n_clients']}"
+    plain = f"{chosen['dataset']}, {chosen['partition']}, {chosen['model']}, N {n_clients}"
     return f"{plain}, {' '.join(others)}" if others else plain
 
 
