@@ -149,7 +149,7 @@ def damage(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
                 counts[f"TRACE {words[0]} {how} {path.name}: {said[-200:]}"] += 1
                 stopped = True
             if words[0] == "verify" and not stopped:
-                told = code != 0 or "damaged" in said
+                told = code != 0 or "damaged" in said or "broken off" in done(["status"], folder)[1]
                 counts["told" if told else f"not told: {how} {path.name}"] += 1
         code, said = done(["run", *BASE.split(), "mechanism=iafl", "seed=5"], folder)
         if code != 0:

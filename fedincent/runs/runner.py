@@ -33,6 +33,8 @@ def complete(stage: Stage, config: Config) -> Result:
             stage.view.message(f"found finished{place}; force=true runs it anew")
         return found
     _ = stage.deals, stage.counts  # what cannot be dealt out is said before a folder is made
+    if asked:
+        config.logger.check()
     with folder.locked(stage.view.message):
         found = None if config.force else folder.result(config.eval_every)
         if found:

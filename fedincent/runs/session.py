@@ -101,6 +101,9 @@ class Session:
         config, mechanism = self.config, self.mechanism
         federation = self.federation()
         mechanism.start(federation)
+        for state in mechanism.state_dict().values():
+            if state.ndim == 2 and len(state) > 1 and state.shape[1] == self.stage.layout.dim:
+                self.stage.executor.share(state)
         gives = type(mechanism).of_unseen is not Mechanism.of_unseen
         if config.unseen_clients and not self.alone and not gives and not one_model_for_all(mechanism.personal()):
             why = f"mechanism={config.choices['mechanism']} has no common model that they could judge"

@@ -83,7 +83,6 @@ class Stage:
         if self.n != config.n_clients and (not config.disturbance.neutral() or self.partition_disturbs()):
             name = config.choices["behaviour"]
             raise ConfigError("behaviour", name, "goes with no disturbance or noise, which are dealt out seat by seat")
-        config.logger.check()
 
     @property
     def n(self) -> int:

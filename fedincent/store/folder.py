@@ -141,10 +141,13 @@ class RunFolder:
             write_text(self.path / f"{name}.csv", frame.to_csv(index=False))
         write_text(self.path / "clients.csv", clients.to_csv(index=False))
         write_text(self.path / "rounds.csv", rounds.to_csv(index=False))
-        write_json(self.path / "summary.json", {**summary, "identity": self.identity})
+        beside = [self.path / name for name in RESULT_FILES if name != "summary.json"]
+        sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in beside if path.is_file()}
+        told = {**summary, "identity": self.identity, "files": sums}
+        write_json(self.path / "summary.json", told)
         if not keep_checkpoint:
             (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
-        return Result(self.path, {**summary, "identity": self.identity})
+        return Result(self.path, told)
 
 
 def digest_of(identity: dict[str, Any]) -> str:

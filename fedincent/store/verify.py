@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,10 @@ def check(result: Result) -> tuple[int, str]:
     """How many of a run's metrics were found again, and what is wrong with it."""
     for file in RESULT_FILES:
         result.read(file)  # of a pack: its checksum
+    for file, known in result.summary.get("files", {}).items():  # older runs do not say
+        content = result.read(file)
+        if content is None or hashlib.sha256(content).hexdigest() != known:
+            return 0, f"it has no {file}" if content is None else f"{file} is not what it was"
     config, summary = result.config, result.summary
     wanted = {"clients.csv": True, "rounds.csv": True, "partition.csv": "schema" in summary}  # older runs have no partition
     wanted |= {"trace.csv": bool(config.get("trace")) and summary["choices"]["mechanism"] != "standalone"}

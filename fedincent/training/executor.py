@@ -47,6 +47,9 @@ class Executor(Component):
         """How many cores the executor keeps busy; a mechanism's large products may use as many."""
         return 1
 
+    def share(self, models: torch.Tensor) -> None:
+        """Let models (N×D) that stay where they are lie where workers can read them, so that no round copies them."""
+
     def state_dict(self) -> dict[str, torch.Tensor]:
         """What must survive an interruption: the optimizers' memory, where it is carried."""
         memory = self.work.memory

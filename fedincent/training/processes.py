@@ -20,6 +20,9 @@ from fedincent.federation import Job, Layout, Report
 from fedincent.training.executor import Executor, Pair, Tick
 from fedincent.training.trainer import Trainer, Workload
 
+MODELS, COPIES, UPDATES = "models", "copies", "updates"  # shared blocks: a mechanism's own, copied rows, what was found
+COPIED = 64 * 2**20  # bytes of models that are copied at once to be judged
+
 
 @dataclass(frozen=True)
 class Errand:
@@ -28,20 +31,22 @@ class Errand:
     kind: str  # train, judge, scores, outputs or gradient
     place: int  # the row of the shared blocks that it reads or writes
     details: tuple[Any, ...]
+    block: str  # the shared block that holds the models
 
     def __str__(self) -> str:
         if self.kind == "train":
             return f"training client {self.details[0].client} in round {self.details[1] + 1}"
         return f"judging model {self.place}"
 
-    def carry_out(self, trainer: Trainer, models: torch.Tensor, updates: torch.Tensor) -> Any:
-        """Do it; models: P×D, to train from or to judge; updates: J×D, for what is as long as a row."""
+    def carry_out(self, trainer: Trainer, blocks: dict[str, torch.Tensor]) -> Any:
+        """Do it; blocks: models (P×D), to train from or to judge, and updates (J×D), for what is as long as a row."""
+        models = blocks[self.block]
         if self.kind == "train":
             job, round_index = self.details
-            return trainer.train(job, models, round_index, updates[self.place])
+            return trainer.train(job, models, round_index, blocks[UPDATES][self.place])
         if self.kind == "gradient":
             data, client = self.details
-            return trainer.gradient(models[0], data, client, updates[self.place])
+            return trainer.gradient(models[0], data, client, blocks[UPDATES][self.place])
         method: Callable[..., Any] = getattr(trainer, self.kind)
         return method(models[self.place], *self.details)
 
@@ -58,8 +63,7 @@ class Processes(Executor):
         if work.memory is not None:
             work.memory.state.share_memory_()
             work.memory.steps.share_memory_()
-        self.models = torch.zeros(n, self.dim).share_memory_()  # as the workers see them: the pool, or models to be judged
-        self.updates = torch.zeros(n, self.dim).share_memory_()
+        self.blocks: dict[str, torch.Tensor] = {}
         count = min(self.workers or cores(), n)
         self.at_work = torch.zeros(count, dtype=torch.int64).share_memory_()  # the errand that each worker is at
         context = torch.multiprocessing.get_context("spawn")
@@ -67,8 +71,7 @@ class Processes(Executor):
         with hidden_main():
             for rank in range(count):
                 ours, theirs = context.Pipe()
-                shared = (work, self.models, self.updates, self.at_work)
-                process = context.Process(target=serve, args=(rank, theirs, *shared), daemon=True)
+                process = context.Process(target=serve, args=(rank, theirs, work, self.at_work), daemon=True)
                 process.start()
                 theirs.close()
                 self.team.append((process, ours))
@@ -85,38 +88,62 @@ class Processes(Executor):
                 process.kill()
         super().close()
 
-    def make_room(self, models: int, updates: int) -> None:
-        """Blocks of so many rows at least, known to all workers."""
-        if models <= len(self.models) and updates <= len(self.updates):
+    def share(self, models: torch.Tensor) -> None:
+        models.share_memory_()
+
+    def tell(self, name: str, block: torch.Tensor) -> None:
+        """Let the workers know a shared block by a name, unless they do."""
+        known = self.blocks.get(name)
+        if known is not None and known.data_ptr() == block.data_ptr() and known.shape == block.shape:
             return
-        self.models = torch.zeros(max(models, len(self.models)), self.dim).share_memory_()
-        self.updates = torch.zeros(max(updates, len(self.updates)), self.dim).share_memory_()
+        self.blocks[name] = block
         for _, pipe in self.team:
             with suppress(ConnectionError):  # a dead worker is reported when its answer is awaited
-                pipe.send((self.models, self.updates))
+                pipe.send((name, block))
+
+    def room(self, name: str, rows: int) -> torch.Tensor:
+        """A shared block of so many rows at least, known to all workers."""
+        block = self.blocks.get(name)
+        if block is None or len(block) < rows:
+            self.tell(name, torch.empty(rows, self.dim).share_memory_())
+        return self.blocks[name]
+
+    def known(self, models: torch.Tensor) -> bool:
+        """Whether workers can read models where they are; if so, they know them from now on."""
+        if not (models.is_shared() and models.is_contiguous() and models.dtype == torch.float32):
+            return False
+        self.tell(MODELS, models)
+        return True
 
     def train_jobs(
         self, round_index: int, pool: torch.Tensor, jobs: Sequence[Job], tick: Tick
     ) -> tuple[torch.Tensor, list[Report]]:
-        self.make_room(len(pool), len(jobs))
-        self.models[: len(pool)].copy_(pool)
+        name = MODELS if self.known(pool) else COPIES
+        if name == COPIES:
+            self.room(COPIES, len(pool))[: len(pool)].copy_(pool)
+        updates = self.room(UPDATES, len(jobs))
         sizes = [self.work.shards.count(job.client, round_index) for job in jobs]
         longest_first = sorted(range(len(jobs)), key=lambda place: (-sizes[place], place))
-        errands = [Errand("train", place, (jobs[place], round_index)) for place in longest_first]
+        errands = [Errand("train", place, (jobs[place], round_index), name) for place in longest_first]
         answers = self.spread(errands, [sizes[place] for place in longest_first], tick)
         reports = dict(zip(longest_first, answers, strict=True))
-        return self.updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
+        return updates[: len(jobs)], [reports[place] for place in range(len(jobs))]
 
     def ask(self, kind: str, models: torch.Tensor, pairs: list[Pair], details: Callable[[int | None], tuple]) -> list[Any]:
         """Something about some rows of models, each for the whole of a judged set or for somebody's part."""
+        if self.known(models):
+            errands = [Errand(kind, row, details(client), MODELS) for row, client in pairs]
+            return self.spread(errands, [1] * len(errands), lambda: None)
         answers: list[Any] = [None] * len(pairs)
         rows = list(dict.fromkeys(row for row, _ in pairs))
-        for start in range(0, len(rows), len(self.models)):
-            piece = {row: place for place, row in enumerate(rows[start : start + len(self.models)])}
+        at_once = max(2 * len(self.team), COPIED // (4 * self.dim))
+        for start in range(0, len(rows), at_once):
+            piece = {row: place for place, row in enumerate(rows[start : start + at_once])}
+            block = self.room(COPIES, len(piece))
             for row, place in piece.items():
-                self.models[place].copy_(models[row])
+                block[place].copy_(models[row])
             places = [place for place, (row, _) in enumerate(pairs) if row in piece]
-            errands = [Errand(kind, piece[pairs[place][0]], details(pairs[place][1])) for place in places]
+            errands = [Errand(kind, piece[pairs[place][0]], details(pairs[place][1]), COPIES) for place in places]
             for place, answer in zip(places, self.spread(errands, [1] * len(errands), lambda: None), strict=True):
                 answers[place] = answer
         return answers
@@ -139,11 +166,11 @@ class Processes(Executor):
         return [torch.from_numpy(outputs) for outputs in found]
 
     def gradients(self, model: torch.Tensor, data: str, clients: Sequence[int]) -> torch.Tensor:
-        self.make_room(1, len(clients))
-        self.models[0].copy_(model)
-        errands = [Errand("gradient", place, (data, client)) for place, client in enumerate(clients)]
+        self.room(COPIES, 1)[0].copy_(model)
+        updates = self.room(UPDATES, len(clients))
+        errands = [Errand("gradient", place, (data, client), COPIES) for place, client in enumerate(clients)]
         self.spread(errands, [1] * len(errands), lambda: None)
-        return self.updates[: len(clients)].clone()
+        return updates[: len(clients)].clone()
 
     def spread(self, errands: list[Errand], weights: list[int], tick: Tick) -> list[Any]:
         """Hand the errands out in order, a few at a time, to whoever is free; their answers in the same order.
@@ -201,26 +228,25 @@ def portion(weights: list[int], given: int, workers: int) -> int:
     return count
 
 
-def serve(
-    rank: int, pipe: Connection, work: Workload, models: torch.Tensor, updates: torch.Tensor, at_work: torch.Tensor
-) -> None:
+def serve(rank: int, pipe: Connection, work: Workload, at_work: torch.Tensor) -> None:
     """A worker's life: take some errands, do them, answer (stack trace, results); end when the pipe is closed."""
     torch.set_num_threads(1)
     trainer: Trainer | None = None
+    blocks: dict[str, torch.Tensor] = {}
     while True:
         try:
             first, errands = pipe.recv()
         except (EOFError, ConnectionError, KeyboardInterrupt):
             return
-        if isinstance(first, torch.Tensor):  # larger blocks than before
-            models, updates = first, errands
+        if isinstance(first, str):  # a block that is new, or larger than before
+            blocks[first] = errands
             continue
         answers: list[Any] = []
         try:
             trainer = trainer or work.make_trainer(work)
             for place, errand in enumerate(errands, first):
                 at_work[rank] = place
-                answers.append(as_plain(errand.carry_out(trainer, models, updates)))
+                answers.append(as_plain(errand.carry_out(trainer, blocks)))
             pipe.send(("", answers))
         except (KeyboardInterrupt, BrokenPipeError):
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedincent.config.compose import compose
+from fedincent.config.groups import options_of
 from fedincent.datasets import Data, load
 from fedincent.errors import ConfigError
 from fedincent.federation import Layout
@@ -157,3 +160,12 @@ def test_the_fye_papers_networks() -> None:
     module = compose(["model=mlp_load"]).model.build(load_data)
     assert sum(p.numel() for p in module.parameters()) == 57_201
     assert [type(part).__name__ for part in module] == ["Flatten", "Linear", "ReLU", "Linear", "Linear"]
+
+
+@pytest.mark.parametrize("name", sorted(set(options_of("model")) - {"lstm", "textcnn", "wordmlp"}))
+def test_models_can_go_to_worker_processes(name: str) -> None:
+    size = [] if name in ("mlp", "logistic", "mlp_load") else ["dataset.size=32"]
+    config = compose([f"model={name}", *size])
+    module = config.model.build(load(config.dataset))
+    again = pickle.loads(pickle.dumps(module))
+    assert [tuple(p.shape) for p in again.parameters()] == [tuple(p.shape) for p in module.parameters()]
