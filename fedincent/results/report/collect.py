@@ -36,7 +36,8 @@ def collect(results_dir: Path) -> dict[str, Any]:
     """Everything the page knows; runs that cannot be read are listed by name and reason."""
     index = Index(results_dir)
     runs, damaged = [], [{"path": damage.name, "why": damage.why} for damage in index.damaged]
-    for result in index.results.values():
+    shown = [result for result in index.results.values() if not of_an_audit(result)]
+    for result in shown:
         try:
             runs.append(describe_run(result))
         except (OSError, ValueError, KeyError, AttributeError, TypeError, FedincentError) as error:
@@ -47,12 +48,18 @@ def collect(results_dir: Path) -> dict[str, Any]:
         "version": fedincent.__version__,
         "made": datetime.datetime.now().isoformat(timespec="minutes"),
         "runs": sorted(runs, key=lambda run: run["name"]),
+        "of_audits": len(index.results) - len(shown),
         "damaged": damaged,
         "unfinished": unfinished,
         "tables": tables_of(index, damaged),
         "figures": figures_of(results_dir),
         "metrics": {name: {"label": report_label(METRICS[name]), "scale": METRICS[name].scale} for name in SHOWN},
     }
+
+
+def of_an_audit(result: Result) -> bool:
+    """Whether it is one of the thousands that published audits are made of: the page shows their pictures instead."""
+    return result.published and result.summary["choices"].get("behaviour", "honest") != "honest"
 
 
 def report_label(metric: Metric) -> str:

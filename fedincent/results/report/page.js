@@ -160,7 +160,7 @@ function overview() {
   const dates = data.runs.map(run => run.when).filter(when => when).sort();
   const versions = [...new Set(data.runs.map(run => `torch ${run.versions.torch}`))].join(", ");
   const hours = data.runs.reduce((sum, run) => sum + run.seconds, 0) / 3600;
-  const facts = [["runs", data.runs.length], ["mechanisms", new Set(data.runs.map(run => run.choices.mechanism)).size],
+  const facts = [[data.of_audits ? `runs, and ${data.of_audits} of audits (their pictures: Figures)` : "runs", data.runs.length], ["mechanisms", new Set(data.runs.map(run => run.choices.mechanism)).size],
     ["data sets", new Set(data.runs.map(run => run.choices.dataset)).size], ["hours of running", hours.toFixed(1)],
     ["first and last", dates.length ? `${dates[0].slice(0, 10)} – ${dates[dates.length - 1].slice(0, 10)}` : "–"], ["versions", `fedincent ${data.version}, ${versions || "–"}`]];
   at("facts").append(...facts.map(([name, value]) => make("div", { class: "fact" }, make("b", {}, String(value)), name)));
