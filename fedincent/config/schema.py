@@ -178,7 +178,8 @@ def convert(value: Any, hint: Any, field: str) -> Any:
     if dataclasses.is_dataclass(hint) or origin is Mapping:
         return value
     if not fits(value, hint):
-        raise ConfigError(field, value, f"must be {type_name(hint)}")
+        endless = hint is float and isinstance(value, float) and math.isinf(value)
+        raise ConfigError(field, value, "must be a finite number" if endless else f"must be {type_name(hint)}")
     return float(value) if hint is float else value
 
 
@@ -195,7 +196,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 def type_name(hint: Any) -> str:
     """How a type is called in messages."""
-    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text", type(None): "null"}
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", type(None): "null"}
     return names.get(hint, str(hint))
 
 

@@ -282,7 +282,8 @@ def test_ctrl_c_leaves_nothing_running(small_table: str, own_results: Path) -> N
 def test_a_sweep_through_a_launcher(own_results: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", "-m", *tiny, f"results_dir={own_results}", "mechanism.kappa=0,1", "seed=range(0,2)", "launcher=local"])
     printed = capsys.readouterr()
-    assert "[6/6 done" in printed.err and len(printed.out.splitlines()) == 4 and "mechanism.kappa=1" in printed.out
+    lines = [line for line in printed.out.splitlines() if line.startswith(tiny[0])]
+    assert "[6/6 done" in printed.err and len(lines) == 4 and "mechanism.kappa=1" in printed.out
 
 
 def test_status(own_results: Path, tiny: list[str], capsys: pytest.CaptureFixture[str]) -> None:
