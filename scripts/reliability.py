@@ -231,6 +231,7 @@ def writers(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
 def fuzz(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
     """Fields with values of other types, ranges and scripts: exit code 0 or 2, no trace, nothing stored on refusal."""
     os.chdir(scratch)
+    sys.path.insert(0, str(ROOT))
     from fedincent.cli import main
     from fedincent.config.compose import compose, flat
     from fedincent.config.groups import options_of
