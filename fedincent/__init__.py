@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fedincent.version import __version__
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from fedincent.results.notebook import ShownFigure, ShownTable
     from fedincent.store.result import Result
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "figure", "load_runs", "run", "table"]
 
 
@@ -40,10 +41,14 @@ def run(overrides: Sequence[str] = (), plugins: str | Path | None = None) -> Res
 def load_runs(*filters: str, results: str | Path | None = None) -> pd.DataFrame:
     """A data frame of the stored runs, one's own and published ones: choices, seed and metrics, a line for each run.
 
-    filters: NAME=VALUE[,VALUE…] of any field or choice, or a part of a run's name; a run must pass all of them.
+    filters: NAME=VALUE[,VALUE…] of any field or choice, or a part of a run's name; a run must pass all of them. Runs of the
+    published audits are left out, unless a filter names a behaviour.
     """
+    from fedincent.errors import ConfigError
     from fedincent.results.notebook import runs_frame
 
+    if results is not None and not Path(results).expanduser().is_dir():
+        raise ConfigError("results", results, "no such folder")
     return runs_frame(filters, folder_of(results))
 
 

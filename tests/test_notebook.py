@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import fedincent
+from fedincent.cli import main
 from fedincent.errors import ConfigError
 from tests.conftest import ROOT, TINY
 
@@ -45,6 +46,34 @@ def test_runs_as_a_frame(own_results: Path) -> None:
     fedincent.run([*TINY, "mechanism=fedavg"])
     frame = fedincent.load_runs("mechanism=fedavg")
     assert len(frame) == 1 and frame.accuracy_mean[0] > 0 and not frame.published[0]
-    assert len(fedincent.load_runs()) == 2 and len(fedincent.load_runs(results=own_results / "none")) == 0
+    assert len(fedincent.load_runs()) == 2
+    with pytest.raises(ConfigError, match="no such folder"):
+        fedincent.load_runs(results=own_results / "none")
     with pytest.raises(ConfigError, match="no stored run has such a field"):
         fedincent.load_runs("mechansim=fedavg")
+
+
+def test_labels_of_a_table_are_checked() -> None:
+    one = fedincent.table("iafl-1", only={"dataset": "fmnist"})
+    assert len(one.frame) == 25 and set(one.frame.dataset) == {"fmnist"}
+    for only, words in (
+        ({"datset": ["fmnist"]}, "must be one of dataset, setting, mechanism"),
+        ({"dataset": ["fmist"]}, "did you mean 'fmnist'"),
+        ("dataset=fmnist", "must be labels by kind"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            fedincent.table("iafl-1", only=only)  # type: ignore[arg-type]
+
+
+def test_a_result_is_a_line() -> None:
+    assert repr(fedincent.run([*TINY, "mechanism=fedavg"])).startswith("<Result fedavg-digits-")
+
+
+def test_published_audits_are_asked_for_by_behaviour(own_results: Path) -> None:
+    small = [*TINY, "mechanism=fedavg", "reference=none", "keep_checkpoint=false"]
+    fedincent.run(small)
+    fedincent.run([*small, "behaviour=zeros"])
+    assert len(fedincent.load_runs("mechanism=fedavg")) == 2  # one's own are never left out
+    main(["pack", "audit", "--move"])
+    assert len(fedincent.load_runs("mechanism=fedavg")) == 0
+    assert fedincent.load_runs("behaviour=zeros,honest").behaviour.tolist() == ["honest", "zeros"]

@@ -20,9 +20,9 @@ from fedincent.errors import ConfigError, FedincentError
 
 WHAT = ("cheating", "effort", "types", "stability")
 LEGEND = (
-    "Gain of one client in ten that cheats, in points of its reward, ± standard error over seeds (each seed draws the "
-    "client). PAYS, no, ?: the gain and the work saved, with all of a client's work worth {worth:g} points, are above 0, "
-    "not above 0, or undecided at this number of seeds (95 % t interval)."
+    "Gain of those who cheat (one client in ten, or behaviour.share), in points of their reward, ± standard error over "
+    "seeds (each seed draws them). PAYS, no, ?: the gain and the work saved, with all of a client's work worth {worth:g} "
+    "points, are above 0, not above 0, or undecided at this number of seeds (95 % t interval)."
 )
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
+from pathlib import Path
 from typing import Any
 
 from fedincent.cli.listing import GROUPS
 from fedincent.cli.options import add_verb
+from fedincent.config.compose import flat
 from fedincent.config.groups import conf_folder, options_of, read_yaml
+from fedincent.config.plain import plain_values
 
 SCRIPTS = {
     "bash": """_fedincent() {
@@ -57,6 +61,8 @@ def candidates(line: str) -> list[str]:
         return []
     from fedincent.cli import VERBS
 
+    if "--plugins" in words[:-2]:
+        os.environ["FEDINCENT_PLUGINS"] = str(Path(words[words.index("--plugins") + 1]).expanduser())
     names = {module.__name__.rpartition(".")[2].replace("listing", "list"): module for module in VERBS}
     if len(words) <= 2:
         return matching(sorted(names), words[-1], " ")
@@ -67,21 +73,26 @@ def candidates(line: str) -> list[str]:
         return matching(GROUPS, word, " ")
     if verb in ("table", "figure") and len(words) == 3:
         return matching(options_of(verb), word, " ")
-    return overrides(word) if verb in PLAIN else []
+    if verb == "completion":
+        return matching(SCRIPTS, word, " ")
+    if verb == "data" and len(words) == 3:
+        return matching(("list", "fetch", "verify"), word, " ")
+    return overrides(word, words[2:-1]) if verb in PLAIN else []
 
 
-def overrides(word: str) -> list[str]:
-    """An override: a group's choices behind its =, else groups and fields."""
+def overrides(word: str, before: list[str]) -> list[str]:
+    """An override: a group's choices behind its =, else groups, and the fields of all that is chosen so far."""
     main = read_yaml(conf_folder() / "config.yaml")
     groups = [name for entry in main["defaults"] if isinstance(entry, dict) for name in entry if " " not in name]
     group, sign, part = word.partition("=")
     if sign:
-        *before, last = part.split(",")
-        start = f"{group}={''.join(f'{name},' for name in before)}"
+        *others, last = part.split(",")
+        start = f"{group}={''.join(f'{name},' for name in others)}"
         return [f"{start}{name}" for name in matching(options_of(group), last)] if group in groups else []
-    fields = [name for name, value in main.items() if name not in ("defaults", "hydra") and not isinstance(value, dict)]
-    nested = [f"{name}.{field}" for name in ("training", "stream") for field in main[name]]
-    return matching([f"{name}=" for name in [*groups, *fields, *nested]], word)
+    chosen = [word for word in before if "=" in word and word.partition("=")[0] in groups]
+    known = plain_values(chosen) or plain_values([])
+    fields = [name for name in flat(known[0]) if "_target_" not in name and not name.startswith("hints")] if known else []
+    return matching([f"{name}=" for name in dict.fromkeys([*groups, *fields])], word)
 
 
 def flags_of(module: Any) -> list[str]:

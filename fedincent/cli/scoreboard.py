@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from fedincent.cli.options import add_plugins, add_results, add_verb, results_folder
+from fedincent.errors import ConfigError
 
 
 def declare(verbs: Any) -> None:
@@ -35,6 +36,8 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.store.index import Index
 
     folder = results_folder(given)
+    if not (folder / "runs").is_dir() and not (folder / "published").is_dir():
+        raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
     index = Index(folder)
     scores = scoreboard(index)
     shown = Table(title="ours against print", title_justify="left")

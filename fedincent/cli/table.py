@@ -41,7 +41,7 @@ def declare(verbs: Any) -> None:
 def act(given: argparse.Namespace) -> None:
     """A paper's table, or a grid over stored runs."""
     from fedincent.results import render
-    from fedincent.results.table import fill_cells, load_table
+    from fedincent.results.table import checked_only, fill_cells, load_table
     from fedincent.store.index import Index
 
     folder = results_folder(given)
@@ -61,7 +61,7 @@ def act(given: argparse.Namespace) -> None:
         return
     launcher = take_launcher(given)
     table = load_table(given.name, given.overrides)
-    only = parse_only(given.only)
+    only = checked_only(table, parse_only(given.only))
     failure = None
     if given.run or given.dry_run:
         try:

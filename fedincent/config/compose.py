@@ -58,6 +58,11 @@ def values_of(overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]
     if isinstance(overrides, str):
         raise ConfigError("overrides", overrides, f"must be a list of texts: [{overrides!r}]")
     add_plugins()
+    for word in overrides:
+        group, _, choice = word.partition("=")
+        if group in COMPONENTS and (choice == "" or choice.startswith("[")):
+            why = "several choices are a sweep: fedincent run -m …" if choice else f"known: {', '.join(options_of(group))}"
+            raise ConfigError(group, choice or "(nothing)", why)
     known = plain_values(overrides)
     return by_hydra(overrides) if known is None else (known[0], own_choices(known[1]))
 

@@ -12,7 +12,10 @@ from fedincent.federation import Federation
 
 @dataclass(kw_only=True)
 class StandaloneAccuracy(Contribution):
-    """The accuracy a client reaches alone: on the test set as in the paper, or on held-out training data."""
+    """The accuracy a client reaches alone: on the test set as in the paper, or on held-out training data.
+
+    Where the score is an error (MAPE), one over it: half the error counts twice as much.
+    """
 
     needs_standalone: ClassVar[bool] = True
 
@@ -26,7 +29,8 @@ class StandaloneAccuracy(Contribution):
 
     def start(self, federation: Federation, baseline: Baseline | None) -> None:
         assert baseline is not None
-        self.values = baseline.accuracy if self.data == "test" else baseline.held_out_accuracy
+        score = baseline.accuracy if self.data == "test" else baseline.held_out_accuracy
+        self.values = score if federation.higher_is_better else 1 / score.clamp(min=1e-9)
 
 
 @dataclass(kw_only=True)

@@ -39,9 +39,21 @@ class CsvFile(Dataset):
         return [path]
 
     def read(self, paths: list[Path]) -> dict[str, Any]:
+        try:
+            return self.arrays(paths[0])
+        except ValueError as error:
+            why = str(error).strip().splitlines()[-1]
+            raise DataError(f"dataset.file={self.file}: {why}") from error
+
+    def arrays(self, path: Path) -> dict[str, Any]:
+        """The four arrays; ValueError that says why there are none."""
         import pandas as pd
 
-        frame = pd.read_csv(paths[0], skipinitialspace=True)
+        frame = pd.read_csv(path, skipinitialspace=True)
+        if all(is_number(str(name)) for name in frame.columns):
+            raise ValueError("its first line must name the columns, it holds numbers")
+        if frame.shape[1] == 1 and ";" in str(frame.columns[0]):
+            raise ValueError("columns must be separated by commas, these are by semicolons")
         if frame.shape[1] < 2 or len(frame) < 2:
             raise ValueError(
                 f"{len(frame)} lines of {frame.shape[1]} columns: there must be a header, features and a target"
@@ -67,6 +79,8 @@ class CsvFile(Dataset):
         test, train = order[:count], order[count:]
         if y.dtype == np.int64 and len(np.unique(y[train])) < int(y.max()) + 1:
             raise ValueError("a class is so rare that the training samples have none of it; lower dataset.test_fraction")
+        if len(np.unique(y)) < 2:
+            raise ValueError(f"column {target!r} has the same value in every line: there is nothing to learn")
         return {"x_train": x[train], "y_train": y[train], "x_test": x[test], "y_test": y[test]}
 
     def targets(self, column: pd.Series) -> np.ndarray:
@@ -82,3 +96,12 @@ class CsvFile(Dataset):
         return np.unique(column.to_numpy() if numeric else column.astype(str).to_numpy(), return_inverse=True)[1].astype(
             np.int64
         )
+
+
+def is_number(text: str) -> bool:
+    """Whether a text says a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

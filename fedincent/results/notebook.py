@@ -79,10 +79,10 @@ def shown_table(
     name: str, overrides: Sequence[str], only: Mapping[str, Sequence[str]], seeds: int | None, folder: Path
 ) -> Any:
     """A table by its name, from what is stored."""
-    from fedincent.results.table import fill_cells, load_table
+    from fedincent.results.table import checked_only, fill_cells, load_table
 
     table = load_table(name, overrides)
-    return ShownTable(table, fill_cells(table, Index(folder), seeds, only))
+    return ShownTable(table, fill_cells(table, Index(folder), seeds, checked_only(table, only)))
 
 
 def shown_figure(name: str, overrides: Sequence[str], folder: Path) -> ShownFigure:

@@ -176,6 +176,27 @@ class PaperTable:
         return chosen
 
 
+def checked_only(table: PaperTable, only: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Which labels to keep of a table's rows and columns, each of which it must have; one label may stand for a list."""
+    if not isinstance(only, Mapping):
+        raise ConfigError("only", only, 'must be labels by kind: {"dataset": ["fmnist"], "mechanism": ["iafl"]}')
+    known = {
+        "dataset": list(dict.fromkeys(dataset for dataset, _ in table.rows)),
+        "setting": list(dict.fromkeys(setting for _, setting in table.rows)),
+        "mechanism": list(table.columns),
+    }
+    kept = {}
+    for kind, labels in only.items():
+        if kind not in known:
+            raise ConfigError("only", kind, f"must be one of {', '.join(known)}")
+        kept[kind] = [labels] if isinstance(labels, str) else list(labels)
+        for label in kept[kind]:
+            if label not in known[kind]:
+                why = f"the table has none; {suggest(label, known[kind])}known: {', '.join(known[kind])}"
+                raise ConfigError(f"only {kind}", label, why)
+    return kept
+
+
 def at_seed(config: Config, seed: int) -> Config:
     """The same configuration with another seed."""
     other = copy.copy(config)

@@ -17,11 +17,12 @@ def print_result(result: Result) -> None:
     metrics = Table(title=title, title_justify="left")
     for column in ("metric", "value", "meaning"):
         metrics.add_column(column, justify="right" if column == "value" else "left")
+    against = summary["identity"].get("reference", "standalone")
     for metric in shown_of(summary):
-        metrics.add_row(metric.title, metric.show(summary[metric.name]), metric.meaning)
+        metrics.add_row(metric.title, metric.show(summary[metric.name]), measured_against(against, metric.meaning))
     console.print(metrics)
     print_clients(result, console)
-    reference = summary["identity"].get("reference", "standalone")
+    reference = against
     if reference != "standalone" and chosen["mechanism"] != "standalone":
         told = (
             "nothing to compare with" if reference == "none" else f"gains are measured against {reference}, not standalone"
@@ -31,6 +32,17 @@ def print_result(result: Result) -> None:
         console.print(f"note: {note}", highlight=False)
     print(f"{summary['seconds']['total']:.1f} s in all, {summary['seconds']['training']:.1f} s of it local training")
     print(f"files: {result.path}")
+
+
+def measured_against(reference: str, meaning: str) -> str:
+    """What a metric means where gains are not measured against training alone."""
+    if reference in ("standalone", "none"):
+        return meaning
+    changes = {"over standalone": f"over {reference}", "standalone accuracy": f"accuracy under {reference}"}
+    changes |= {"than alone": f"than under {reference}"}
+    for usual, other in changes.items():
+        meaning = meaning.replace(usual, other)
+    return meaning
 
 
 def print_clients(result: Result, console: Console) -> None:

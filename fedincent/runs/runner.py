@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import shutil
 
 from fedincent.config.references import references
 from fedincent.config.run import Config
+from fedincent.errors import ConfigError
 from fedincent.runs.session import Session
 from fedincent.runs.stage import Stage
 from fedincent.runs.view import View, view_for_terminal
+from fedincent.store.folder import RunFolder
 from fedincent.store.result import Result
 
 
@@ -35,6 +38,17 @@ def complete(stage: Stage, config: Config) -> Result:
     _ = stage.deals, stage.counts  # what cannot be dealt out is said before a folder is made
     if asked:
         config.logger.check()
+    fresh = not folder.path.exists()
+    try:
+        return made(stage, config, folder)
+    except ConfigError:
+        if fresh:  # what was refused leaves nothing behind
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
+
+
+def made(stage: Stage, config: Config, folder: RunFolder) -> Result:
+    """The result, made under the lock of its folder, unless somebody else has just made it."""
     with folder.locked(stage.view.message):
         found = None if config.force else folder.result(config.eval_every)
         if found:

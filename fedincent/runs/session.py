@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-import fedincent
 from fedincent.config.run import Config
 from fedincent.contributions import Baseline
 from fedincent.contributions.cgsv import CosineImportance
@@ -29,6 +28,7 @@ from fedincent.runs.stage import Stage
 from fedincent.store.folder import RunFolder
 from fedincent.store.identity import SCHEMA, dataset_identity
 from fedincent.store.result import Result
+from fedincent.version import __version__
 
 log = logging.getLogger("fedincent")
 FAR_OFF = 20  # times the loss of a guess: from there on a finite model is none
@@ -324,7 +324,7 @@ class Session:
         if column is None or not clients[column].median() > FAR_OFF * guessing:
             return []
         rate = self.config.training.lr
-        why = f"blew up: half of the clients lose more than {FAR_OFF} times what guessing does; lower training.lr={rate:g}"
+        why = f"blew up: half of the clients have a loss {FAR_OFF} times that of guessing; lower training.lr={rate:g}"
         log.warning("%s %s", self.folder.key, why)
         return [why]
 
@@ -371,7 +371,7 @@ class Session:
             "notes": [note for note in (part.reads_test() for part in parts) if note],
             "seconds": {name: round(value, 6) for name, value in seconds.items()},
             "versions": {
-                "fedincent": fedincent.__version__,
+                "fedincent": __version__,
                 "torch": torch.__version__,
                 "numpy": np.__version__,
                 "python": platform.python_version(),

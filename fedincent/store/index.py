@@ -127,13 +127,19 @@ class Index:
         return min(prints, key=lambda fingerprint: (-prints[fingerprint], fingerprint))
 
     def select(self, filters: Sequence[str]) -> list[Result]:
-        """The runs that pass all filters: NAME=VALUE[,VALUE…] of any field or choice, or a part of a run's name."""
+        """The runs that pass all filters: NAME=VALUE[,VALUE…] of any field or choice, or a part of a run's name.
+
+        Those of the published audits are left out, unless a filter names a behaviour.
+        """
+        audits = any(word.partition("=")[0] == "behaviour" for word in filters)
         parse_filters(filters)
         chosen = []
         for name in (word.partition("=")[0] for word in filters if "=" in word):
             if self.results and not any(knows(result, name) for result in self.results.values()):
                 raise ConfigError("filter", name, "no stored run has such a field or choice")
         for result in self.results.values():
+            if result.of_audit and not audits:
+                continue
             with contextlib.suppress(ValueError, FedincentError):
                 if all(passes(result, word) for word in filters):
                     chosen.append(result)

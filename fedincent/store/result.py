@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from fedincent.errors import FedincentError
-from fedincent.evaluation.metrics import shown_of, value_of
+from fedincent.evaluation.metrics import one_line, shown_of, value_of
 from fedincent.evaluation.recompute import recomputed
 from fedincent.store.files import read_columns, read_frame
 
@@ -51,9 +51,17 @@ class Result:
         return self.path.name
 
     @property
+    def of_audit(self) -> bool:
+        """Whether it is one of the thousands of small runs that the published audits are made of."""
+        return self.published and self.path.parent.stem == "audit"
+
+    @property
     def published(self) -> bool:
         """Whether it is read from a pack."""
         return self.reader is not None
+
+    def __repr__(self) -> str:
+        return f"<Result {self.name}: {one_line(self.summary)}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it."""

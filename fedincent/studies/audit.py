@@ -65,6 +65,9 @@ class Cheating:
         table = load_table("audit-1", rest)
         table.columns = chosen(table.columns, "mechanism", named["mechanism"])
         table.conditions = chosen(table.conditions, "behaviour", named["behaviour"])
+        rounds = [word.partition("=")[2] for word in rest if word.startswith("rounds=")]
+        if rounds and rounds[-1].isdigit() and "stops" in table.conditions:  # half of the rounds, however many
+            table.conditions["stops"] = ["behaviour=stops", f"behaviour.after={int(rounds[-1]) // 2}"]
         label = ",".join(named["dataset"]) or "digits"
         table.datasets.setdefault(label, [f"dataset={label}"])
         table.rows = [(label, behaviour) for behaviour in table.conditions]
@@ -109,7 +112,7 @@ def price_of_work(gains: np.ndarray, saving: np.ndarray) -> float:
     """What all of one's work must be worth, in points, for the saving to outweigh the loss; inf where nothing is saved."""
     if not len(gains):
         return math.nan
-    if gains.mean() >= 0:
+    if gains.mean() > 0 or (gains.mean() == 0 and saving.mean() > 0):
         return 0.0
     return float(-100 * gains.mean() / saving.mean()) if saving.mean() > 0 else math.inf
 

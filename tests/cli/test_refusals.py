@@ -32,6 +32,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["tune_epochs=1", "tune_steps=1"], "tune_steps=1: goes without tune_epochs"),
         (["results_dir="], r"results_dir=(nothing): must be a folder"),
         (["mechanism=iafl,cgsv"], "several values are a sweep: fedincent run -m"),
+        (["mechanism=[iafl,cgsv]"], "several choices are a sweep: fedincent run -m"),
+        (["mechanism="], "mechanism=(nothing): known: cffl"),
     ],
 )
 def test_values_out_of_range(overrides: list[str], said: str, capsys: pytest.CaptureFixture[str], own_results: Path) -> None:
@@ -47,7 +49,7 @@ def test_what_no_memory_can_hold(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_run_that_blew_up_but_stayed_finite_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     main(["run", *SMALL, "reference=none", "contribution=data_size", "training.optimizer=sgd", "training.lr=1e8"])
-    assert "note: blew up: half of the clients lose more than 20 times" in capsys.readouterr().out
+    assert "note: blew up: half of the clients have a loss 20 times" in capsys.readouterr().out
     main(["run", *SMALL, "reference=none", "contribution=data_size"])
     assert "blew up" not in capsys.readouterr().out
 
@@ -146,6 +148,10 @@ def test_completion(capsys: pytest.CaptureFixture[str]) -> None:
         "fedincent table iafl-1 --see": "--seeds ",
         "fedincent list me": "metrics ",
         "fedincent run training.l": "training.lr=",
+        "fedincent run mechanism=cgsv mechanism.al": "mechanism.alpha=",
+        "fedincent run partition=classes partition.": "partition.k=",
+        "fedincent completion ba": "bash ",
+        "fedincent data f": "fetch ",
     }.items():
         main(["completion", "--line", line])
         assert wanted in capsys.readouterr().out.split("\n"), line
@@ -158,3 +164,21 @@ def test_the_configuration_for_a_pipe_is_a_line_a_field(capsys: pytest.CaptureFi
     main(["run", "--show"])
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("partition.beta")]
     assert "0.5" in line
+
+
+def test_a_refused_run_leaves_nothing_behind(capsys: pytest.CaptureFixture[str], own_results: Path) -> None:
+    """Found out only when the clients are there: who cheats."""
+    words = ["behaviour=zeros", "behaviour.clients=[9]", "reference=none", "contribution=data_size"]
+    assert "there are 4 clients" in refused(capsys, "run", *SMALL, *words)
+    assert not list((own_results / "runs").glob("*"))
+
+
+def test_gains_are_named_by_what_they_are_measured_against(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["run", *SMALL, "reference=fedavg", "contribution=data_size"])
+    out = capsys.readouterr().out
+    assert "over fedavg, in points" in out and "over standalone" not in out
+
+
+def test_a_scoreboard_of_nothing(capsys: pytest.CaptureFixture[str], own_results: Path) -> None:
+    assert "there are no runs" in refused(capsys, "scoreboard")
+    assert not own_results.exists()

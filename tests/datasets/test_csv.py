@@ -58,6 +58,9 @@ def test_a_changed_file_is_another_run() -> None:
         ("a\n1\n2\n", [], "there must be a header, features and a target"),
         ("a,kind\n1e300,cat\n2,dog\n", [], "too large for a number of 32 bits"),
         ("", [], "No columns to parse"),
+        ("1.5,2,0\n1,2,1\n3,4,0\n", [], "its first line must name the columns"),
+        ("a;b\n1;2\n3;4\n", [], "by semicolons"),
+        ("a,kind\n1,cat\n2,cat\n", [], "the same value in every line"),
     ],
 )
 def test_what_cannot_be_used_is_said(text: str, more: list[str], words: str) -> None:

@@ -30,6 +30,7 @@ def test_verdicts_by_hand() -> None:
 def test_what_work_must_be_worth() -> None:
     assert price_of_work(np.array([-2.0, -4.0]), np.array([0.5, 0.5])) == pytest.approx(600)  # 100 points × 3 / 0.5
     assert price_of_work(np.array([1.0]), np.array([1.0])) == 0
+    assert price_of_work(np.array([0.0]), np.array([0.0])) == math.inf  # nothing gained, nothing saved
     assert price_of_work(np.array([-1.0]), np.array([0.0])) == math.inf
     assert math.isnan(price_of_work(np.array([]), np.array([])))
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-import fedincent
 from fedincent.config.compose import unusual
 from fedincent.config.groups import options_of, yaml_loader
 from fedincent.errors import FedincentError
@@ -26,6 +25,7 @@ from fedincent.results.render import NAMES, ours_text, paper_text, setting_name
 from fedincent.results.table import Cells, PaperTable, best_methods, fill_cells, load_table
 from fedincent.store.index import Index
 from fedincent.store.result import SCORES, Result
+from fedincent.version import __version__
 
 SEED = re.compile(r"^seed: .*\n", flags=re.M)
 LABELLED = ("dataset", "partition", "model", "mechanism")  # choices that labels name anyway
@@ -36,7 +36,7 @@ def collect(results_dir: Path) -> dict[str, Any]:
     """Everything the page knows; runs that cannot be read are listed by name and reason."""
     index = Index(results_dir)
     runs, damaged = [], [{"path": damage.name, "why": damage.why} for damage in index.damaged]
-    shown = [result for result in index.results.values() if not of_an_audit(result)]
+    shown = [result for result in index.results.values() if not result.of_audit]
     for result in shown:
         try:
             runs.append(describe_run(result))
@@ -45,7 +45,7 @@ def collect(results_dir: Path) -> dict[str, Any]:
     finished = {path.parent.name for path in (results_dir / "runs").glob("*/summary.json")}
     unfinished = sorted(p.name for p in (results_dir / "runs").glob("*") if p.is_dir() and p.name not in finished)
     return {
-        "version": fedincent.__version__,
+        "version": __version__,
         "made": datetime.datetime.now().isoformat(timespec="minutes"),
         "runs": sorted(runs, key=lambda run: run["name"]),
         "of_audits": len(index.results) - len(shown),
@@ -55,11 +55,6 @@ def collect(results_dir: Path) -> dict[str, Any]:
         "figures": figures_of(results_dir),
         "metrics": {name: {"label": report_label(METRICS[name]), "scale": METRICS[name].scale} for name in SHOWN},
     }
-
-
-def of_an_audit(result: Result) -> bool:
-    """Whether it is one of the thousands that published audits are made of: the page shows their pictures instead."""
-    return result.published and result.summary["choices"].get("behaviour", "honest") != "honest"
 
 
 def report_label(metric: Metric) -> str:
@@ -103,7 +98,7 @@ def describe_run(result: Result) -> dict[str, Any]:
         "seed": summary["seed"],
         "n_clients": summary["n_clients"],
         "rounds": summary["rounds"],
-        "metrics": {name: summary.get(name) for name in SHOWN},
+        "metrics": {name: summary[name] for name in SHOWN if name in summary},
         "seconds": round(summary["seconds"]["total"], 1),
         "versions": summary["versions"],
         "notes": summary["notes"],
@@ -199,7 +194,7 @@ def tables_of(index: Index, damaged: list[dict[str, str]]) -> list[dict[str, Any
             continue
         if any(cell.done for cell in cells.values()):
             found.append(describe_table(table, cells))
-    return sorted(found, key=lambda table: -table["done"] / table["cells"])
+    return sorted(found, key=lambda table: (not table["printed"], -table["done"] / table["cells"]))
 
 
 def dataset_of(table: PaperTable, label: str) -> str:

@@ -21,7 +21,8 @@ function draw(tag, attributes, text) {
 const percent = value => value === null || value === undefined ? "–" : (100 * value).toFixed(1) + " %";
 const short = value => value === null || value === undefined ? "undefined" : Math.abs(value) >= 1000 ? value.toFixed(0) : String(+value.toPrecision(3));
 function metric(name, value) {
-  if (value === null || value === undefined) return "undefined";
+  if (value === undefined) return "–";
+  if (value === null) return "undefined";
   const { scale } = data.metrics[name];
   return scale === 100 ? (100 * value).toFixed(1) : value.toFixed(2);
 }
@@ -232,7 +233,7 @@ function open(run) {
     scatter(`Reward against contribution: ${run.reward_label}`, c.contribution, c.reward, "contribution", share ? "share" : "accuracy", { label: share ? {} : { y: whole.y }, tip: i => `${tip(i)}\nreward ${short(c.reward[i])}` }),
     run.partition ? heat(run.partition) : make("figure", {}, make("figcaption", {}, "Who holds what"), make("p", { class: "dim" }, "This run did not note its partition.")),
   ];
-  const facts = Object.keys(data.metrics).map(name => make("div", { class: "fact" }, make("b", {}, metric(name, run.metrics[name])), data.metrics[name].label));
+  const facts = Object.keys(data.metrics).filter(name => name in run.metrics).map(name => make("div", { class: "fact" }, make("b", {}, metric(name, run.metrics[name])), data.metrics[name].label));
   at("run-view").replaceChildren(make("h3", {}, run.name), make("div", { class: "facts" }, ...facts), ...run.notes.map(note => make("p", { class: "hint" }, `note: ${note}`)),
     make("h3", {}, "The command"), make("pre", { class: "wrap" }, run.command), make("div", { class: "charts" }, ...charts),
     make("details", {}, make("summary", {}, `configuration, ${run.seconds} s, torch ${run.versions.torch}`), make("pre", {}, run.config)));
