@@ -119,7 +119,7 @@ def test_every_command_of_the_docs(page: str, line: str, tmp_path: Path, capsys:
             mechanism, _, partition = name.split("-")
             main(["run", f"mechanism={mechanism}", f"partition={partition}", "n_clients=4", "rounds=2", "model=logistic"])
         main(words)
-    elif words[0] in ("report", "pack", "unpack", "rm") or "--sweep" in words:
+    elif words[0] in ("report", "scoreboard", "pack", "unpack", "rm") or "--sweep" in words:
         main(["run", "n_clients=4", "rounds=2", "model=logistic", "executor=serial"])
         if words[0] == "unpack":
             main(["pack", words[1], "--move"])
