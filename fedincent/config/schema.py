@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import inspect
 import math
+import re
 import sys
 import types
 import typing
@@ -122,7 +123,7 @@ def build(node: Mapping[str, Any], group: str) -> Any:
     """The component of a group that a config node describes."""
     where = group
     target = node.get("_target_")
-    if not isinstance(target, str) or "." not in target:
+    if not isinstance(target, str) or not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", target):
         raise ConfigError(f"{where}._target_", target, f"must be the dotted path of a class of the group {group}")
     module_name, _, class_name = target.rpartition(".")
     try:

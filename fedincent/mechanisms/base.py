@@ -39,6 +39,9 @@ class Mechanism(Stateful):
         self.federation = federation
         self.models = federation.replicas()
 
+    def check(self, n_clients: int, per_round: int) -> None:
+        """Raise, before anything is computed, where it does not go with so many clients, or so many of them a round."""
+
     def invite(self, round: Round) -> torch.Tensor:
         """Who trains in this round (N, boolean): so many drawn at random, or each client by its own participation rate."""
         rates, count = self.federation.participation, self.federation.per_round

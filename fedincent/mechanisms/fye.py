@@ -81,15 +81,17 @@ class FYE(Stale):
     def needs_held_out(self) -> bool:
         return self.utility == "negative_loss"
 
+    def check(self, n_clients: int, per_round: int) -> None:
+        if not per_round:
+            raise ConfigError("per_round", 0, "mechanism=fye draws so many nodes a round after exploring: per_round=12")
+        if self.watched > n_clients:
+            raise ConfigError("mechanism.watched", self.watched, f"there are {n_clients} nodes (n_clients)")
+        if self.window < self.watched:
+            raise ConfigError("mechanism.window", self.window, f"must be ≥ mechanism.watched={self.watched}")
+
     def start(self, federation: Federation) -> None:
         super().start(federation)
         n = federation.n
-        if not federation.per_round:
-            raise ConfigError("per_round", 0, "mechanism=fye draws so many nodes a round after exploring: per_round=12")
-        if self.watched > n:
-            raise ConfigError("mechanism.watched", self.watched, f"there are {n} nodes (n_clients)")
-        if self.window < self.watched:
-            raise ConfigError("mechanism.window", self.window, f"must be ≥ mechanism.watched={self.watched}")
         self.panel = np.sort(federation.streams("watched").permutation(n)[: self.watched])
         self.values: list[torch.Tensor] = []  # φ_t (N) of the rounds that explored
         self.exploring = torch.ones((), dtype=torch.bool)

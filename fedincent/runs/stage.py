@@ -57,6 +57,7 @@ class Stage:
             raise ConfigError("held_out", config.held_out, f"{needy[0]} judges on held-out data: set held_out=0.1, say")
         if config.per_round > config.n_clients:
             raise ConfigError("per_round", config.per_round, f"there are {config.n_clients} clients (n_clients)")
+        config.mechanism.check(self.n, config.per_round)
         if config.partition.own_tests and (config.client_test_fraction or config.stream.per_round):
             name = config.choices["partition"]
             why = "deals clients tests of their own; it goes with neither client_test_fraction nor stream.per_round"

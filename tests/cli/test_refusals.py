@@ -34,6 +34,8 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["mechanism=iafl,cgsv"], "several values are a sweep: fedincent run -m"),
         (["mechanism=[iafl,cgsv]"], "several choices are a sweep: fedincent run -m"),
         (["mechanism="], "mechanism=(nothing): known: cffl"),
+        (["mechanism._target_=../x"], "mechanism._target_=../x: must be the dotted path of a class"),
+        (["mechanism=fye"], "per_round=0: mechanism=fye draws so many nodes a round"),
     ],
 )
 def test_values_out_of_range(overrides: list[str], said: str, capsys: pytest.CaptureFixture[str], own_results: Path) -> None:
