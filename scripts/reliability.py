@@ -123,6 +123,36 @@ def kill(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
     return counts
 
 
+def packing(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
+    """kill -9 while runs are packed and their folders deleted; then the same pack, byte for byte, and nothing lost."""
+    whole = prepared(scratch / "unpacked")
+    for seed in range(6):
+        code, said = done(["run", *BASE.split(), "keep_checkpoint=false", f"seed={seed}"], whole)
+        assert code == 0, said
+    words = ["pack", "mine", "--move"]
+    shutil.copytree(whole, scratch / "packed")
+    begun = time.monotonic()
+    code, said = done(words, scratch / "packed")
+    assert code == 0, said
+    last, wanted = time.monotonic() - begun, (scratch / "packed" / "results" / "published" / "mine.zip").read_bytes()
+    counts: Counter[str] = Counter()
+    for trial in range(trials):
+        folder = scratch / f"packing-{trial}"
+        shutil.copytree(whole, folder)
+        process = started(words, folder)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=rng.uniform(0.1 * last, last))
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        done(words, folder)
+        packed = (folder / "results" / "published" / "mine.zip").read_bytes() == wanted
+        equal = packed and done(["verify"], folder)[0] == 0
+        counts["equal" if equal else "NOT EQUAL"] += 1
+        shutil.rmtree(folder)
+    return counts
+
+
 def damage(scratch: Path, trials: int, rng: random.Random) -> Counter[str]:
     """A file of a store flipped, cut, emptied, swapped or gone: no command stops, and `verify` or the list says so."""
     whole = prepared(scratch / "store")
@@ -333,6 +363,7 @@ def too_long(signum: int, frame: object) -> None:
 
 PARTS: dict[str, tuple[Callable[[Path, int, random.Random], Counter[str]], int]] = {
     "kill": (kill, 100),
+    "packing": (packing, 30),
     "damage": (damage, 50),
     "disk": (disk, 20),
     "writers": (writers, 8),
