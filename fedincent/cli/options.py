@@ -81,6 +81,14 @@ def results_folder(given: argparse.Namespace) -> Path:
     return Path(given.results or os.environ.get("FEDINCENT_RESULTS") or "results").expanduser()
 
 
+def folder_with_runs(given: argparse.Namespace) -> Path:
+    """Where the results are; an error where there are none."""
+    folder = results_folder(given)
+    if not (folder / "runs").is_dir() and not (folder / "published").is_dir():
+        raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
+    return folder
+
+
 def take_launcher(given: argparse.Namespace) -> Launcher:
     """The launcher that the overrides describe; they are then the runs' alone."""
     from fedincent.campaigns.launcher import load_launcher

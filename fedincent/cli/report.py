@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedincent.cli.options import add_plugins, add_results, add_verb, results_folder
-from fedincent.errors import ConfigError
+from fedincent.cli.options import add_plugins, add_results, add_verb, folder_with_runs
 
 
 def declare(verbs: Any) -> None:
@@ -30,9 +29,7 @@ def act(given: argparse.Namespace) -> None:
     """The page, and where it is."""
     from fedincent.results.report import write_report
 
-    folder = results_folder(given)
-    if not (folder / "runs").is_dir() and not (folder / "published").is_dir():
-        raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
+    folder = folder_with_runs(given)
     output = Path(given.output).expanduser() if given.output else folder / "report.html"
     write_report(folder, output)
     print("file:", output)

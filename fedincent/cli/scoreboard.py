@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from fedincent.cli.options import add_plugins, add_results, add_verb, results_folder
-from fedincent.errors import ConfigError
+from fedincent.cli.options import add_plugins, add_results, add_verb, folder_with_runs
 
 
 def declare(verbs: Any) -> None:
@@ -35,9 +34,7 @@ def act(given: argparse.Namespace) -> None:
     from fedincent.store.files import write_text
     from fedincent.store.index import Index
 
-    folder = results_folder(given)
-    if not (folder / "runs").is_dir() and not (folder / "published").is_dir():
-        raise ConfigError("--results", str(folder), "there are no runs; `fedincent run` makes one")
+    folder = folder_with_runs(given)
     index = Index(folder)
     scores = scoreboard(index)
     shown = Table(title="ours against print", title_justify="left")
