@@ -30,13 +30,11 @@ def act(given: argparse.Namespace) -> None:
 
     from fedincent.results import render
     from fedincent.results.scoreboard import HEADER, MEANING, scoreboard, to_markdown
-    from fedincent.results.table import fill_cells, load_table
     from fedincent.store.files import write_text
     from fedincent.store.index import Index
 
     folder = folder_with_runs(given)
-    index = Index(folder)
-    scores = scoreboard(index)
+    scores = scoreboard(Index(folder))
     shown = Table(title="ours against print", title_justify="left")
     for place, name in enumerate(HEADER):
         shown.add_column(name, justify="right" if place else "left")
@@ -49,7 +47,7 @@ def act(given: argparse.Namespace) -> None:
     console.print(MEANING, style="dim", highlight=False)
     for _, tables in scores.values():
         for score in tables:
-            table = load_table(score.name)
-            render.to_files(table, fill_cells(table, index), folder / "tables")
+            if score.filled is not None:
+                render.to_files(*score.filled, folder / "tables")
     write_text(folder / "README.md", to_markdown(scores))
     print("files:", folder / "README.md", folder / "tables")

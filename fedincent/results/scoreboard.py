@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fedincent.config.groups import options_of
 from fedincent.errors import FedincentError
-from fedincent.results.table import Cells, fill_cells, load_table
+from fedincent.results.table import Cells, PaperTable, fill_cells, load_table
 from fedincent.store.index import Index
 
 PAPERS = {"iafl": "IAFL", "cgsv": "CGSV", "incfl": "IncFL", "fye": "FYE", "ipfl": "IP-FL"}
@@ -25,6 +25,7 @@ class Score:
     agree: int = 0
     seeds: set[int] = field(default_factory=set)  # how many seeds cells have
     orders: list[float] = field(default_factory=list)  # Kendall's τ of the mechanisms, ours and print's, row by row
+    filled: tuple[PaperTable, Cells] | None = None  # of one table: what is counted, to be rendered
 
     def add(self, other: Score) -> None:
         """Take another table in."""
@@ -87,10 +88,12 @@ def scoreboard(index: Index) -> dict[str, tuple[Score, list[Score]]]:
         whole, tables = found.setdefault(paper, (Score(PAPERS[paper]), []))
         try:
             table = load_table(name)
-            score = score_of(name, fill_cells(table, index)) if table.paper else None
+            cells = fill_cells(table, index) if table.paper else {}
         except FedincentError:
             continue
-        if score is not None:
+        if cells:
+            score = score_of(name, cells)
+            score.filled = table, cells
             whole.add(score)
             tables += [score] if score.run else []
     return {paper: found[paper] for paper in PAPERS if paper in found}

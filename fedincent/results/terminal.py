@@ -17,12 +17,11 @@ def print_result(result: Result) -> None:
     metrics = Table(title=title, title_justify="left")
     for column in ("metric", "value", "meaning"):
         metrics.add_column(column, justify="right" if column == "value" else "left")
-    against = summary["identity"].get("reference", "standalone")
+    reference = summary["identity"].get("reference", "standalone")
     for metric in shown_of(summary):
-        metrics.add_row(metric.title, metric.show(summary[metric.name]), measured_against(against, metric.meaning))
+        metrics.add_row(metric.title, metric.show(summary[metric.name]), measured_against(reference, metric.meaning))
     console.print(metrics)
     print_clients(result, console)
-    reference = against
     if reference != "standalone" and chosen["mechanism"] != "standalone":
         told = (
             "nothing to compare with" if reference == "none" else f"gains are measured against {reference}, not standalone"

@@ -42,7 +42,7 @@ def complete(stage: Stage, config: Config) -> Result:
     try:
         return made(stage, config, folder)
     except ConfigError:
-        if fresh:  # what was refused leaves nothing behind
+        if fresh and not folder.begun():  # what was refused leaves nothing behind
             shutil.rmtree(folder.path, ignore_errors=True)
         raise
 

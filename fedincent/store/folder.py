@@ -93,6 +93,10 @@ class RunFolder:
             (self.path / "run.owner").unlink(missing_ok=True)
             lock.release()
 
+    def begun(self) -> bool:
+        """Whether anything was computed that could be lost: a checkpoint, or a result."""
+        return self.finished() or (self.path / "checkpoint.safetensors").is_file()
+
     def forget_checkpoint(self) -> None:
         """Begin from the first round; a finished result stays until the new one takes its place."""
         (self.path / "checkpoint.safetensors").unlink(missing_ok=True)
